@@ -9,12 +9,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import stats
 from scipy.ndimage import binary_dilation
 
 from termwise._arrays import densify, evenly, rows_of
 from termwise._checks import check_number, is_frame
 from termwise.basis import LagBasis, TableEncoder
-from termwise.explain.decomposition import AdditiveDecomposition, fold_models
+from termwise.explain.decomposition import AdditiveDecomposition, Purification, fold_models
 from termwise.explain.groups import (
     EFFECT_ROWS,
     EffectGroup,
@@ -24,9 +25,9 @@ from termwise.explain.groups import (
     variance_shares,
 )
 from termwise.explain.inputs import TOTAL_ROWS, Input, density, encoded_blocks, inputs_of, total_effects
-from termwise.explain.purification import Purification, jackknife_band
 from termwise.explain.resolve import Floats, Metadata, ResolvedModel, round_significant, to_plain
 
+BAND_COVERAGE = 0.9  # of the bands around main effects, pointwise
 MAX_EFFECTS, MAX_INPUTS = 36, 200  # in the metadata
 CURVE_GRID, SURFACE_GRID = 60, 24  # values of an input, alone and in a pair
 PARTIAL_INPUTS = 60  # partial dependence on more inputs than this takes too long
@@ -134,12 +135,12 @@ def describe(
 def exact_effects(model: AdditiveDecomposition, X: Any, grid: int, pair_grid: int) -> Explanation:
     """Pure effects over the samples of X, on grids of one size for an input alone and of another for pairs."""
     resolved, U = model.resolved, model.spread_rows() if X is None else model.encode(X)
-    purify = Purification(inputs_of(model.blocks, U), grid, pair_grid)
-    pure, constant = purify(model.parts(purify, U))
+    purify = Purification(U, inputs_of(model.blocks, U), grid, pair_grid)
+    pure, constant = purify(model)
     shares = variance_shares([part.rows for part in pure.values()])
     mains = {key[0]: part.grid for key, part in pure.items() if len(key) == 1}  # of all inputs that are used
     folds = fold_models(resolved, model.n_encoders)
-    bands = jackknife_bands([fold_effects(fold, model.n_encoders, mains, purify, U) for fold in folds], mains)
+    bands = jackknife_bands([fold_effects(fold, model.n_encoders, mains, purify) for fold in folds], mains)
     effects = []
     for (key, part), share in zip(pure.items(), shares, strict=True):
         if len(part.grid):
@@ -236,23 +237,34 @@ def all_outputs(resolved: ResolvedModel, start: int, U: Floats) -> Floats:
 
 
 def jackknife_bands(curves: list[dict[int, Floats]], mains: dict[int, Floats]) -> dict[int, Floats]:
-    """Half-widths of the bands around main effects, (m, q), from those of each fold, zero where these lack an input."""
-    if len(curves) < 2:
-        return {}
-    return {k: jackknife_band([found.get(k, np.zeros(main.shape)) for found in curves]) for k, main in mains.items()}
+    """Half-widths of the bands around main effects, (m, q), from the effects of K models that each leave out one fold.
+
+    The delete-a-group jackknife: the standard error is `sqrt((K - 1) / K sum_k (f_k - mean f)^2)`, whose factor
+    accounts for the overlap of the training folds (Shao and Wu 1989), times the quantile of Student's distribution with
+    K - 1 degrees of freedom. Selection is repeated in every fold, so its variation is included; the bias is not. The
+    effect of an input that the model of a fold does not use is zero.
+    """
+    K = len(curves)
+    bands: dict[int, Floats] = {}
+    if K < 2:
+        return bands
+    quantile = stats.t.ppf((1 + BAND_COVERAGE) / 2, K - 1)
+    for k, main in mains.items():
+        of_folds = np.array([found.get(k, np.zeros(main.shape)) for found in curves])
+        squares = ((of_folds - np.mean(of_folds, axis=0)) ** 2).sum(axis=0)
+        bands[k] = quantile * np.sqrt((K - 1) / K * squares)
+    return bands
 
 
-def fold_effects(
-    fold: ResolvedModel, start: int, mains: Iterable[int], purify: Purification, U: Floats
-) -> dict[int, Floats]:
+def fold_effects(fold: ResolvedModel, start: int, mains: Iterable[int], purify: Purification) -> dict[int, Floats]:
     """Main effects of the model of a fold, (m, q); its partial dependence if its terms cannot be separated."""
     if not len(fold.chosen):
         return {}
     try:
         model = AdditiveDecomposition.from_model(fold)
     except ValueError:
-        return {k: partial_curve(fold, start, purify.inputs[k], U, purify.grid_size) for k in mains}
-    return {key[0]: part.grid for key, part in purify(model.parts(purify, U))[0].items() if len(key) == 1}
+        return {k: partial_curve(fold, start, purify.inputs[k], purify.rows, purify.grid_size) for k in mains}
+    return {key[0]: part.grid for key, part in purify(model)[0].items() if len(key) == 1}
 
 
 # -- metadata ----------------------------------------------------------------------------------------------------------

@@ -11,9 +11,8 @@ import numpy as np
 
 from termwise._arrays import evenly, rows_of
 from termwise.basis import LagBasis
-from termwise.explain.decomposition import AdditiveDecomposition
+from termwise.explain.decomposition import AdditiveDecomposition, Key, Part, Purification
 from termwise.explain.inputs import inputs_of as inputs_of_columns
-from termwise.explain.purification import Key, Part, Purification
 from termwise.explain.resolve import Floats, Metadata, ResolvedModel, resolve, round_significant
 from termwise.fitted import inputs_of
 
@@ -110,13 +109,6 @@ def term_groups(resolved: ResolvedModel, X: Any) -> list[EffectGroup]:
     return list_groups(names, groups, variance_shares(parts))
 
 
-def pure_groups(model: AdditiveDecomposition, X: Any) -> list[EffectGroup]:
-    """Return the pure effects over the samples of X, without the grids they are drawn on."""
-    U = model.encode(X)
-    purify = Purification(inputs_of_columns(model.blocks, U), 2, 2)
-    return column_groups(model, purify(model.parts(purify, U))[0])
-
-
 def column_groups(model: AdditiveDecomposition, parts: Mapping[Key, Part]) -> list[EffectGroup]:
     """Return pure effects grouped by columns of the table: all inputs that a column is encoded by are one."""
     origins, labels = model.origins()
@@ -137,7 +129,10 @@ def effect_groups(resolved: ResolvedModel, X: Any) -> list[EffectGroup]:
     X = None if X is None or lagged else rows_of(X, evenly(X.shape[0], EFFECT_ROWS))
     if X is not None:
         with suppress(ValueError):  # terms of many inputs, or none
-            return pure_groups(AdditiveDecomposition.from_model(resolved), X)
+            model = AdditiveDecomposition.from_model(resolved)
+            U = model.encode(X)
+            purify = Purification(U, inputs_of_columns(model.blocks, U), 2, 2)  # the grids are not drawn
+            return column_groups(model, purify(model)[0])
     return term_groups(resolved, X)
 
 

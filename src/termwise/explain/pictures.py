@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 
 from termwise._arrays import evenly, rows_of
-from termwise.explain.decomposition import AdditiveDecomposition
+from termwise.explain.decomposition import AdditiveDecomposition, Purification
 from termwise.explain.groups import effect_name, variance_shares
 from termwise.explain.inputs import Input, inputs_of
-from termwise.explain.purification import Purification
 from termwise.explain.resolve import Floats, ResolvedModel
 
 MAX_PANELS = 6  # the effects with the largest share of the variance
@@ -35,8 +34,8 @@ def effect_panels(resolved: ResolvedModel) -> list[str]:
         return []
     model = AdditiveDecomposition.from_model(resolved)
     U = model.encode(rows_of(sample, evenly(sample.shape[0], PICTURE_ROWS)))
-    purify = Purification(inputs_of(model.blocks, U), CURVE_GRID, SURFACE_GRID)
-    pure = purify(model.parts(purify, U))[0]
+    purify = Purification(U, inputs_of(model.blocks, U), CURVE_GRID, SURFACE_GRID)
+    pure = purify(model)[0]
     shares = variance_shares([part.rows for part in pure.values()])[:, 0]
     drawn = [(share, key) for share, key in zip(shares, pure, strict=True) if len(pure[key].grid)]
     drawn = sorted(drawn, key=lambda one: -one[0])[:MAX_PANELS]
