@@ -136,11 +136,6 @@ def effect_groups(resolved: ResolvedModel, X: Any) -> list[EffectGroup]:
     return term_groups(resolved, X)
 
 
-def large_effects(groups: Sequence[EffectGroup]) -> list[EffectGroup]:
-    """Return the effects with a share of at least 1 %, or all where these are not known."""
-    return [group for group in groups if group.share is None or group.share >= MIN_SHARE] or list(groups[:1])
-
-
 def effects_table(estimator: Any, X: Any = None) -> list[dict[str, Any]]:
     """List the effects of a model: which inputs, how many terms, what share of the variance.
 
