@@ -8,7 +8,7 @@ from itertools import combinations
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from sklearn.utils import check_array
 from sklearn.utils.validation import validate_data
 
@@ -182,9 +182,7 @@ class AdditiveDecomposition:
             return list(range(len(self.blocks))), [block.name for block in self.blocks]
         sizes = [block.n_columns for block in self.blocks]
         firsts = np.cumsum([0, *sizes[:-1]])
-        model = self.resolved.model
-        names = getattr(model, "feature_names_in_", [f"x{j}" for j in range(model.n_features_in_)])
-        return [j for (j,) in encoder.inputs_of(firsts)], [str(name) for name in names]
+        return [j for (j,) in encoder.inputs_of(firsts)], self.resolved.input_names
 
     def spread_rows(self) -> Floats:
         """Rows of encoded columns spread over the ranges of the inputs in the fit, in place of samples."""
@@ -229,8 +227,7 @@ def joint_inputs(basis: Any) -> str:
 
 def name_inputs(resolved: ResolvedModel, n_encoders: int) -> list[Block]:
     """Names of the encoded inputs, and the categories of those that have some; without an encoder their numbers."""
-    model, steps = resolved.model, resolved.steps
-    names: ArrayLike = getattr(model, "feature_names_in_", [f"x{j}" for j in range(model.n_features_in_)])
+    steps, names = resolved.steps, resolved.input_names
     for k, step in enumerate(steps[:n_encoders]):
         if k == n_encoders - 1 and isinstance(step, TableEncoder):
             return encoded_blocks(step, names)

@@ -20,7 +20,7 @@ from sklearn.preprocessing import StandardScaler
 from termwise._arrays import as_columns, densify, evenly, rows_of
 from termwise._checks import is_frame
 from termwise.basis import LagBasis, TableEncoder
-from termwise.explain.folds import fold_probabilities, probability_scores
+from termwise.explain.probabilities import fold_probabilities, probability_scores
 from termwise.explain.resolve import Metadata, ResolvedModel, as_numpy, best_interval, resolve
 
 TABLE_ENTRIES = 20_000_000  # above which a table is not searched for duplicates, and no baselines are fitted to it
