@@ -27,7 +27,7 @@ MAX_PAIR_FUNCTIONS = 600  # products of splines that a function of three inputs 
 Key = tuple[int, ...]  # one to three inputs, by their positions
 
 
-class Part(NamedTuple):
+class Component(NamedTuple):
     """Contribution of one to three inputs to q outputs."""
 
     grid: Floats  # (m, q) or (m1, m2, q); (0, q) for three inputs, which are not drawn
@@ -56,19 +56,19 @@ class Purification:
     grid_size: int  # values of an input alone
     pair_size: int  # and in a pair
 
-    def __call__(self, model: AdditiveDecomposition) -> tuple[dict[Key, Part], Floats]:
+    def __call__(self, model: AdditiveDecomposition) -> tuple[dict[Key, Component], Floats]:
         """Pure effects, each with mean zero over the rows, and the constant that they are added to, (q,)."""
-        pure = model.parts(self)
+        pure = model.components(self)
         for n_inputs in (3, 2):
             for key in [key for key in pure if len(key) == n_inputs]:
                 self._move(key, pure)
-        centers = {key: part.rows.mean(axis=0) for key, part in pure.items()}
-        centred = {key: Part(part.grid - centers[key], part.rows - centers[key]) for key, part in pure.items()}
+        centers = {key: one.rows.mean(axis=0) for key, one in pure.items()}
+        centred = {key: Component(one.grid - centers[key], one.rows - centers[key]) for key, one in pure.items()}
         return centred, np.sum(list(centers.values()), axis=0)
 
-    def _move(self, key: Key, parts: dict[Key, Part]) -> None:
+    def _move(self, key: Key, components: dict[Key, Component]) -> None:
         """Move what functions of fewer inputs explain of an effect of two or three inputs into theirs."""
-        grid, rows = parts[key]
+        grid, rows = components[key]
         lower = list(combinations(key, len(key) - 1))
         n_functions = {k: self.inputs[k].row_functions.shape[1] for k in key}
         if sum(np.prod([n_functions[k] for k in some]) for some in lower) > MAX_PAIR_FUNCTIONS:
@@ -79,13 +79,13 @@ class Purification:
         coef = np.linalg.pinv(B.T @ B, rcond=least, hermitian=True) @ (B.T @ rows)
         ends = np.cumsum([basis.shape[1] for basis in bases])[:-1]
         for some, basis, weights in zip(lower, bases, np.split(coef, ends), strict=True):
-            own, own_rows = parts.get(some, Part(np.zeros(1), np.zeros(1)))
+            own, own_rows = components.get(some, Component(np.zeros(1), np.zeros(1)))
             size = self.grid_size if len(some) == 1 else self.pair_size
-            parts[some] = Part(own + self._on_grid(some, weights, size), own_rows + basis @ weights)
+            components[some] = Component(own + self._on_grid(some, weights, size), own_rows + basis @ weights)
             rows = rows - basis @ weights
             if len(grid):
                 grid = grid - np.expand_dims(self._on_grid(some, weights, self.pair_size), 1 - key.index(some[0]))
-        parts[key] = Part(grid, rows)
+        components[key] = Component(grid, rows)
 
     def _on_rows(self, key: Key) -> Floats:
         """Functions of one input, or products of those of two, at the rows."""
@@ -132,13 +132,13 @@ class AdditiveDecomposition:
             raise ValueError(joint_inputs(basis))
         return model
 
-    def parts(self, purify: Purification) -> dict[Key, Part]:
+    def components(self, purify: Purification) -> dict[Key, Component]:
         """Sum of the terms of each set of inputs, on its grid and at its rows; of three inputs at the rows only."""
         found, weights, U = {}, self.resolved.weights, purify.rows
         G = self.resolved.evaluate(U, self.n_encoders).astype(np.float64)
         for key, terms in self.groups().items():
             if len(key) == MAX_JOINT:
-                found[key] = Part(np.empty((0, len(weights))), G[:, terms] @ weights[:, terms].T)
+                found[key] = Component(np.empty((0, len(weights))), G[:, terms] @ weights[:, terms].T)
                 continue
             members = [purify.inputs[k] for k in key]
             codes = [one.grid(purify.pair_size if len(key) == 2 else purify.grid_size)[1] for one in members]
@@ -147,7 +147,7 @@ class AdditiveDecomposition:
             for one, code, place in zip(members, codes, places, strict=True):
                 rows[:, one.columns] = code[place.ravel()]
             on_grid = self.outputs(rows, terms).reshape(*places[0].shape, -1)
-            found[key] = Part(on_grid, G[:, terms] @ weights[:, terms].T)
+            found[key] = Component(on_grid, G[:, terms] @ weights[:, terms].T)
         return found
 
     def outputs(self, U: Floats, terms: NDArray[np.intp]) -> Floats:

@@ -15,6 +15,7 @@ from sklearn.utils import check_consistent_length
 
 from termwise._arrays import as_columns, evenly, is_foreign, rows_of, to_host
 from termwise._checks import is_frame
+from termwise.deploy.predictor import Predictor
 from termwise.estimators.data import code_known_labels
 from termwise.estimators.ridge import BasisRidge
 from termwise.explain.effects import effects_metadata
@@ -208,10 +209,8 @@ def model_metadata(resolved: ResolvedModel, y: Any) -> Metadata:
     target = target if isinstance(target, str) and target else None
     transformers, q = " + ".join(type(step).__name__ for step in resolved.steps), len(resolved.intercept)
     outputs = [str(name) for name in y.columns] if is_frame(y) else [target or "y"]
-    if resolved.classes is not None:
-        outputs = [str(one) for one in (resolved.classes if q > 1 else resolved.classes[-1:])]
-    elif len(outputs) != q:
-        outputs = [f"y{j}" for j in range(q)] if q > 1 else ["y"]
+    if resolved.classes is not None or len(outputs) != q:
+        outputs = output_names(resolved.classes, q)
     return {
         "class": type(model).__name__,
         "task": task,
@@ -234,6 +233,43 @@ def model_metadata(resolved: ResolvedModel, y: Any) -> Metadata:
         "larger_sizes": larger_sizes(model),
         "intercept": round_significant(resolved.intercept),
     }
+
+
+def predictor_metadata(predictor: Predictor) -> Metadata:
+    """Metadata of a predictor saved without that of its fit: its terms and weights."""
+    classes = predictor.classes
+    unknown = ["n", "n_candidates", "dictionary", "alpha", "dof", "noise", "stop_reason", "target", "criterion"]
+    return {
+        "model": {
+            **dict.fromkeys(unknown),
+            "class": "Predictor",
+            "task": predictor.task,
+            "d": len(predictor.inputs),
+            "n_terms": predictor.n_terms,
+            "outputs": output_names(classes, len(predictor.intercept)),
+            "classes": None if classes is None else [str(one) for one in classes],
+            "intercept": round_significant(predictor.intercept),
+        },
+        "scores": {"held_out": None, "cross_validation": None},
+        "baselines": [],
+        "criteria": [],
+        "terms": [
+            {"name": name, "weight": round_significant(weight), "std_error": None}
+            for name, weight in zip(predictor.term_names, predictor.weights.T, strict=True)
+        ],
+        "effects": [],
+        "no_effects": "",
+        "notes": ["The predictor was saved without metadata of its fit."],
+        "reproduce": 'import termwise\n\nmodel = termwise.load_predictor("model.json")\nmodel.predict(X)',
+        "versions": {"termwise": version("termwise")},
+    }
+
+
+def output_names(classes: Sequence[Any] | NDArray[Any] | None, q: int) -> list[str]:
+    """Names of q outputs: the classes, of two the second, or numbers."""
+    if classes is not None:
+        return [str(one) for one in (classes if q > 1 else classes[-1:])]
+    return [f"y{j}" for j in range(q)] if q > 1 else ["y"]
 
 
 def terms_metadata(resolved: ResolvedModel, X: Any) -> list[Metadata]:

@@ -11,8 +11,8 @@ import numpy as np
 
 from termwise._arrays import evenly, rows_of
 from termwise.deploy.predictor import Predictor
-from termwise.explain.decomposition import AdditiveDecomposition, Key, Part, Purification
-from termwise.explain.inputs import inputs_of as inputs_of_columns
+from termwise.explain.decomposition import AdditiveDecomposition, Component, Key, Purification
+from termwise.explain.inputs import make_inputs
 from termwise.explain.resolve import Floats, Metadata, ResolvedModel, resolve, round_significant
 from termwise.fitted import inputs_of
 
@@ -59,9 +59,9 @@ def effect_name(inputs: Sequence[str]) -> str:
     return f"{', '.join(others)} and {last}" if others else last
 
 
-def variance_shares(parts: Sequence[Floats]) -> Floats:
-    """Variance of each part, (n, q), as a share of the sum over the parts, (number of parts, q)."""
-    variances = np.array([part.var(axis=0) for part in parts])
+def variance_shares(effects: Sequence[Floats]) -> Floats:
+    """Variance of each effect, (n, q), as a share of the sum over the effects, (number of effects, q)."""
+    variances = np.array([effect.var(axis=0) for effect in effects])
     total = variances.sum(axis=0)
     return variances / np.where(total > 0, total, 1.0)
 
@@ -102,14 +102,14 @@ def term_groups(resolved: ResolvedModel, X: Any) -> list[EffectGroup]:
     return list_groups(names, groups, variance_shares(parts))
 
 
-def column_groups(model: AdditiveDecomposition, parts: Mapping[Key, Part]) -> list[EffectGroup]:
+def column_groups(model: AdditiveDecomposition, pure: Mapping[Key, Component]) -> list[EffectGroup]:
     """Return pure effects grouped by columns of the table: all inputs that a column is encoded by are one."""
     origins, labels = model.origins()
     rows: dict[Key, Floats] = {}
     terms: dict[Key, list[int]] = {}
-    for key, part in parts.items():
+    for key, component in pure.items():
         columns = tuple(sorted({origins[k] for k in key}))
-        rows[columns] = rows.get(columns, 0.0) + part.rows
+        rows[columns] = rows.get(columns, 0.0) + component.rows
     for key, some in model.groups().items():
         terms.setdefault(tuple(sorted({origins[k] for k in key})), []).extend(some.tolist())
     names = {key: tuple(labels[j] for j in key) for key in rows}
@@ -123,7 +123,7 @@ def effect_groups(resolved: ResolvedModel, X: Any) -> list[EffectGroup]:
         with suppress(ValueError):  # terms of many inputs, or none
             model = AdditiveDecomposition.from_model(resolved)
             U = model.encode(X)
-            purify = Purification(U, inputs_of_columns(model.blocks, U), 2, 2)  # the grids are not drawn
+            purify = Purification(U, make_inputs(model.blocks, U), 2, 2)  # the grids are not drawn
             return column_groups(model, purify(model)[0])
     return term_groups(resolved, X)
 

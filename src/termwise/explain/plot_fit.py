@@ -143,12 +143,12 @@ def regression_fit(
     if np.shape(X)[1] > 2:
         return "observed", {"observed": y, "predicted": predicted, "r2": r2_score(y, predicted)}
     table, places, mesh = grid_over(X, grid)
-    heights = as_columns(as_numpy(predict(like(X, mesh))))[:, output]
+    heights = as_columns(as_numpy(predict(frame_like(X, mesh))))[:, output]
     data: Metadata = {"inputs": table, "observed": y, "centers": centers_of(resolved), "x": places[0]}
     if len(places) == 1:
         data |= {"curve": heights, "coverage": coverage, "interval": None}
         with suppress(ValueError):  # the model has not stored its samples
-            ends = best_interval(resolved.model, resolved.preprocess(like(X, mesh)), coverage)
+            ends = best_interval(resolved.model, resolved.preprocess(frame_like(X, mesh)), coverage)
             data["interval"] = tuple(as_columns(as_numpy(end))[:, output] for end in ends)
         return "curve", data
     return "surface", {**data, "y": places[1], "heights": heights.reshape(len(places[1]), len(places[0]))}
@@ -162,7 +162,7 @@ def classification_fit(resolved: ResolvedModel, X: Any, y: NDArray[Any], grid: i
     if np.shape(X)[1] != 2:
         return "classes", {"counts": confusion_matrix(y, predicted, labels=classes), "classes": names}
     table, places, mesh = grid_over(X, grid)
-    regions = np.searchsorted(classes, as_numpy(resolved.given.predict(like(X, mesh))))
+    regions = np.searchsorted(classes, as_numpy(resolved.given.predict(frame_like(X, mesh))))
     return "decisions", {
         "inputs": table,
         "observed": np.searchsorted(classes, y),
@@ -185,7 +185,7 @@ def grid_over(X: Any, size: int) -> tuple[NDArray[np.float64], list[NDArray[Any]
     return table, places, np.column_stack([axis.ravel() for axis in np.meshgrid(*places)])
 
 
-def like(X: Any, rows: NDArray[Any]) -> Any:
+def frame_like(X: Any, rows: NDArray[Any]) -> Any:
     """Rows as a frame with the columns of X, if that is one."""
     if not is_frame(X):
         return rows

@@ -12,7 +12,7 @@ import numpy as np
 from termwise._arrays import evenly, rows_of
 from termwise.explain.decomposition import AdditiveDecomposition, Purification
 from termwise.explain.groups import MIN_SHARE, EffectGroup, effect_groups, effect_name, term_groups, variance_shares
-from termwise.explain.inputs import Input, inputs_of
+from termwise.explain.inputs import Input, make_inputs
 from termwise.explain.resolve import Floats, Metadata, ResolvedModel, resolve, round_significant
 from termwise.recipe.fit import describe_error
 
@@ -205,9 +205,9 @@ def effect_panels(resolved: ResolvedModel) -> list[str]:
         return []
     model = AdditiveDecomposition.from_model(resolved)
     U = model.encode(rows_of(sample, evenly(sample.shape[0], PANEL_ROWS)))
-    purify = Purification(U, inputs_of(model.blocks, U), CURVE_GRID, SURFACE_GRID)
+    purify = Purification(U, make_inputs(model.blocks, U), CURVE_GRID, SURFACE_GRID)
     pure = purify(model)[0]
-    shares = variance_shares([part.rows for part in pure.values()])[:, 0]
+    shares = variance_shares([one.rows for one in pure.values()])[:, 0]
     drawn = [(share, key) for share, key in zip(shares, pure, strict=True) if len(pure[key].grid)]
     drawn = sorted(drawn, key=lambda one: -one[0])[:MAX_PANELS]
     reach = max(float(np.abs(pure[key].rows).max()) for _, key in drawn) or 1.0
