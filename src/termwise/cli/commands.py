@@ -18,11 +18,11 @@ from sklearn.metrics import r2_score
 import termwise as tw
 from termwise._checks import import_optional
 from termwise._files import write_file
-from termwise.cli import Console, UsageError
-from termwise.cli.fit import FitOptions, check_output, run_fit
+from termwise.cli.console import Console, UsageError, check_output, counted, listed
+from termwise.cli.fit import FitOptions, run_fit
 from termwise.cli.series import after_breaks, fill_breaks
 from termwise.cli.tables import Table, as_word, read_table
-from termwise.cli.task import check_known, count_past, counted, find_column, listed, select_inputs, time_order
+from termwise.cli.task import check_known, count_past, find_column, select_inputs, time_order
 from termwise.deploy.exports import header_of
 from termwise.deploy.formats import format_of
 

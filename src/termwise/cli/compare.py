@@ -8,11 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from termwise.cli import Console, UsageError
 from termwise.cli.commands import SavedModel, plain_list
-from termwise.cli.fit import with_error
+from termwise.cli.console import Console, UsageError, listed, with_error
 from termwise.cli.tables import Table
-from termwise.cli.task import listed
 from termwise.explain.scores import quoted_score, score_metadata
 
 MAX_TERMS_SHOWN = 20  # of each list

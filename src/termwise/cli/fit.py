@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import shlex
-import tempfile
 import time
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -19,10 +17,10 @@ from sklearn.preprocessing import StandardScaler
 import termwise as tw
 from termwise._checks import import_optional
 from termwise._files import is_special, same_file, write_file
-from termwise.cli import Console, UsageError
+from termwise.cli.console import Console, UsageError, check_output, counted, listed, with_error
 from termwise.cli.series import N_TIME_FOLDS, as_series, break_notes, fill_breaks, score_series, scored_rows
 from termwise.cli.tables import MISSING, Table, read_table
-from termwise.cli.task import Task, counted, fill_values, find_column, listed, make_task
+from termwise.cli.task import Task, fill_values, find_column, make_task
 from termwise.explain.diagnostics import stored_facts
 from termwise.explain.groups import MIN_SHARE, effect_name
 from termwise.explain.scores import quoted_score
@@ -173,23 +171,6 @@ def run_fit(options: FitOptions, console: Console) -> dict[str, Any]:
         "notes": facts["notes"],
         "seconds": round(time.perf_counter() - started, 3),
     }  # fmt: skip
-
-
-def check_output(path: Path, inputs: list[Path]) -> None:
-    """Raise before the work if the result could not be written, or would replace an input."""
-    folder = Path(os.path.realpath(path)).parent
-    if path.is_dir():
-        raise ValueError(f"{path} must be a file to write, got a folder: add a name.")
-    if not folder.is_dir():
-        raise ValueError(f"{path} must be in a folder that exists, got {folder}: create it first.")
-    if any(same_file(path, each) for each in inputs):
-        raise ValueError(f"{path} is an input: give another name with -o.")
-    if is_special(path) and os.access(path, os.W_OK):  # a device or a pipe
-        return
-    try:
-        tempfile.TemporaryFile(dir=folder).close()
-    except OSError as error:
-        raise ValueError(f"{path} cannot be written there ({error.strerror}): choose another folder.") from None
 
 
 # -- data --------------------------------------------------------------------------------------------------------------
@@ -481,9 +462,3 @@ def print_score(score: dict[str, Any], facts: dict[str, Any], console: Console) 
         console.print_table(
             "compared with baselines, by the same protocol on the same rows", ["", str(score["metric"]), "terms"], rows
         )
-
-
-def with_error(score: dict[str, Any]) -> str:
-    """Return a score with its standard error as text."""
-    error = "" if score["std_error"] is None else f" +- {score['std_error']:.3f}"
-    return f"{round(score['value'], 3) + 0.0:.3f}{error}"

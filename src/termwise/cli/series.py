@@ -12,7 +12,8 @@ from sklearn.model_selection import TimeSeriesSplit
 
 import termwise as tw
 from termwise._checks import import_optional
-from termwise.cli.task import Task, counted
+from termwise.cli.console import counted
+from termwise.cli.task import Task
 from termwise.estimators.series import Floats, Series, free_runs, one_step, simulation_range
 from termwise.explain.scores import score_metadata
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 import shlex
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Any
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from termwise._checks import import_optional
 from termwise.basis.identifiers import is_identifier
+from termwise.cli.console import MAX_NAMED, counted, listed
 from termwise.cli.tables import Column, Table, as_word
 
 pd = import_optional("pandas", "cli", "The command line")
@@ -25,7 +26,6 @@ MAX_MAGNITUDE = 1e100  # squares and products of larger numbers overflow; of num
 MIN_ROWS = 5
 MAX_INTEGER_CLASSES = 10  # up to so many whole numbers, --task classification is suggested
 DAY_OR_MONTH_FIRST = re.compile(r"(\d{1,2})[-/.](\d{1,2})[-/.](?:\d{4}|\d{2})(?:[T ].*)?")
-MAX_NAMED = 5  # columns that one message lists
 
 
 @dataclass(frozen=True)
@@ -151,17 +151,6 @@ def find_column(table: Table, name: str) -> Column:
         hint = f"did you mean {lower[close[0]]}?" if close else f"there are {listed(list(table.columns), 12)}."
         raise ValueError(f"{table.path} has no column {name}: {hint}")
     return table.columns[name]
-
-
-def listed(names: Sequence[str], limit: int = MAX_NAMED) -> str:
-    """Join names, up to a limit."""
-    rest = len(names) - limit
-    return ", ".join(names[:limit]) + (f" and {rest} more" if rest > 0 else "")
-
-
-def counted(number: int, noun: str) -> str:
-    """Return a number with its noun in singular or plural."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 # -- target ------------------------------------------------------------------------------------------------------------
