@@ -38,7 +38,6 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Model file of `termwise fit`.", show_default=False)]
 Data = Annotated[Path, typer.Argument(metavar="DATA", help="CSV, Parquet, NPZ or NPY; gzipped or not; - is stdin.",
                                       show_default=False)]  # fmt: skip
-Small = Annotated[bool, typer.Option("--small", help="Reduced sizes, for a quick look.")]
 
 
 # -- commands ----------------------------------------------------------------------------------------------------------
@@ -187,11 +186,11 @@ def predict(
 
         termwise predict model.json new.parquet --probabilities | head
     """
-    from termwise.cli.commands import PredictOptions, run_predict
+    from termwise.cli.commands import run_predict
 
     columns = tuple(dict.fromkeys([*(identifier or ()), *(keep or ())]))
-    options = PredictOptions(proba, interval, columns, details)
-    return run_predict(model, data, out, options, Console(quiet, as_json, stderr=out is None))
+    console = Console(quiet, as_json, stderr=out is None)
+    return run_predict(model, data, out, console, keep=columns, proba=proba, interval=interval, details=details)
 
 
 @command
@@ -218,7 +217,7 @@ def explain(
     """
     from termwise.cli.commands import run_explain
 
-    return run_explain(model, data, out, tuple(identifier or ()), Console(quiet, as_json, stderr=out is None))
+    return run_explain(model, data, out, Console(quiet, as_json, stderr=out is None), tuple(identifier or ()))
 
 
 @command
@@ -241,7 +240,7 @@ def compare(
 
         termwise compare january.json february.json new.csv --json | jq .predictions
     """
-    from termwise.cli.compare import run_compare
+    from termwise.cli.commands import run_compare
 
     return run_compare(first, second, data, Console(quiet, as_json))
 
@@ -352,7 +351,7 @@ def bench(
     name: Annotated[str, typer.Argument(help="Which benchmark, or 'all'.")] = "all",
     options: Annotated[list[str] | None, typer.Argument(help="Its own options, such as --cases for forward.")] = None,
     repeats: Annotated[int | None, typer.Option(min=1, help="Repetitions; default: the benchmark's own.")] = None,
-    small: Small = False,
+    small: Annotated[bool, typer.Option("--small", help="Reduced sizes, for a quick look.")] = False,
 ) -> None:
     """Run a benchmark: one JSON object per line."""
     # parts of the benchmarks `trust` and `tables`, and those that `termwise reproduce` runs, are none of their own

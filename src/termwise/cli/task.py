@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 import shlex
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Any
@@ -348,69 +348,3 @@ def fill_values(X: Any) -> dict[str, Any]:
         elif column.dtype.kind != "M":
             fill[name] = str(column.cat.categories[0] if empty else column.mode().iloc[0])
     return fill
-
-
-# -- inputs of a saved model -------------------------------------------------------------------------------------------
-
-
-def select_inputs(table: Table, inputs: Iterable[Any], optional: Collection[str] = ()) -> Any:
-    """Return the inputs of a saved model as a data frame.
-
-    Parameters
-    ----------
-    table : Table
-        New rows, with categorical columns read as strings.
-    inputs : iterable
-        Inputs of the model: objects with `name`, `kind` ("number", "category" or "date"), `categories`, `fill`, the
-        value imputed where one is missing, or None, `missing`, whether it may be, and `unseen`, None if unknown
-        categories are an error.
-    optional : collection of str, default=()
-        Inputs that may be missing even though nothing is imputed.
-
-    Returns
-    -------
-    X : DataFrame
-        One column per input: float64, str or datetime.
-    """
-    inputs = list(inputs)
-    absent = [each.name for each in inputs if each.name not in table.columns]
-    if len(absent) > 1:
-        raise ValueError(f"{table.path} must have the columns the model was fitted with, but {listed(absent)} are not "
-                         f"there: it has {listed(list(table.columns), 12)}.")  # fmt: skip
-    columns = {}
-    for each in inputs:
-        name, column = each.name, find_column(table, each.name)
-        if column.missing.any() and each.fill is None and not each.missing and name not in optional:
-            where = table.location(int(np.argmax(column.missing)))
-            raise ValueError(f"{table.path} must have no missing values in {name}, as in the fit, got one in {where}: "
-                             "fill it in, or fit to rows that have some.")  # fmt: skip
-        columns[name] = column.values
-        if column.kind == "empty":
-            columns[name] = column.values if each.kind == "category" else np.full(table.n_rows, np.nan)
-        elif each.kind == "category":
-            if each.unseen is None:
-                check_known(table, name, column, map(str, each.categories), "categories")
-        elif each.kind == "date":
-            dates = iso_dates(column if column.kind == "date" else replace(column, values=column.values.astype(str)))
-            if (wrong := dates.isna().to_numpy() & ~column.missing).any():
-                row = int(np.argmax(wrong))
-                raise ValueError(f"{table.path} must hold dates in {name}, as in the fit, got {column.values[row]!r} "
-                                 f"in {table.location(row)}: write them as 2021-12-31.")  # fmt: skip
-            columns[name] = dates.to_numpy()
-        elif column.kind == "number":
-            check_magnitude(table, {name: column}, "or use other units", smallest=0)
-        else:
-            why = column.problem or f"{column.values[~column.missing][0]!r} is not a number"
-            raise ValueError(f"{table.path} must hold numbers in {name}, as in the fit, but {why}: correct it.")
-    return pd.DataFrame(columns, index=range(table.n_rows))
-
-
-def check_known(table: Table, name: str, column: Column, known: Iterable[Any], noun: str) -> None:
-    """Raise on a category or class that the model was not fitted with."""
-    known = list(known)
-    unknown = ~column.missing & ~pd.Series(column.values).isin(known).to_numpy()
-    if unknown.any():
-        row = int(np.argmax(unknown))
-        got = f"{as_word(column.values[row])!r} in {table.location(row)}"
-        raise ValueError(f"{table.path} must hold known {noun} in {name}, got {got}: the fit had "
-                         f"{listed(sorted(map(as_word, known)), 12)}.")  # fmt: skip
