@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.metrics import r2_score
 
 import termwise as tw
 from termwise._checks import import_optional
 from termwise.cli.console import listed
-from termwise.cli.series import after_breaks, fill_breaks
 from termwise.cli.tables import Column, Table, as_word, read_table
-from termwise.cli.task import check_magnitude, count_past, find_column, iso_dates, time_order
+from termwise.cli.task import check_magnitude, count_past, fill_breaks, find_column, iso_dates, time_order
 
 pd = import_optional("pandas", "cli", "The command line")
 
@@ -169,6 +169,21 @@ class SavedModel:
         y = column.values[order[kept]]
         y = y.astype(np.asarray(classes).dtype) if classes else y
         return X.iloc[kept].reset_index(drop=True), pd.Series(y, name=target)
+
+
+def after_breaks(X: Any, target: str, n_past: int, past: int) -> NDArray[np.bool_]:
+    """Return which rows of a table miss a value that their prediction reads, among the `past` rows before them.
+
+    The first rows miss those before the table. From `n_past` on the target is forecast, and what one forecast misses
+    all later ones do.
+    """
+    missing = np.array(X.isna().any(axis=1))
+    inputs = np.array(X.drop(columns=target, errors="ignore").isna().any(axis=1))
+    missing[n_past:] = inputs[n_past:]
+    broken = inputs | np.array([missing[max(0, t - past) : t].any() for t in range(len(X))])
+    broken[:past] = True
+    broken[n_past:] = np.logical_or.accumulate(broken[n_past:])
+    return broken
 
 
 def select_inputs(table: Table, inputs: Iterable[Any], optional: Collection[str] = ()) -> Any:

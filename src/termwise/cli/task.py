@@ -126,11 +126,11 @@ def make_task(
         why = "; ".join(exclusions) or ("the target is the only one" if alone else "none is left by --drop and --time")
         remedy = "add columns" if alone or exclusions else "drop fewer columns"
         raise ValueError(f"{table.path} must have a column to predict from ({why}): {remedy}.")
-    X = pd.DataFrame({name: typed(column) for name, column in inputs.items()}, index=range(len(rows)))
+    X = pd.DataFrame({name: to_pandas(column) for name, column in inputs.items()}, index=range(len(rows)))
     return Task(X, y[rows], kind, target, table.notes + notes + exclusions, time is not None, table.decimal)
 
 
-def typed(column: Column) -> Any:
+def to_pandas(column: Column) -> Any:
     """Return the values of a column as numbers, dates or categories."""
     if column.kind == "number":
         return column.values
@@ -257,6 +257,11 @@ def count_past(table: Table, target: str, order: NDArray[np.intp]) -> int:
         raise ValueError(f"{table.path} must have {target} up to some time and not after, got one in "
                          f"{table.location(int(order[after]))} after a gap: fill the gap in.")  # fmt: skip
     return past
+
+
+def fill_breaks(X: Any) -> Any:
+    """Return inputs without missing values, for columns of lags; rows that read a filled value have no weight."""
+    return X.ffill().bfill()
 
 
 # -- inputs ------------------------------------------------------------------------------------------------------------

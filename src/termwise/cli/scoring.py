@@ -1,4 +1,4 @@
-"""Time series on the command line: breaks in the data, scores one step ahead and of free runs, persistence."""
+"""Scores of a fit on held-out rows or by cross-validation, of independent rows and of time series with breaks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
-from sklearn.model_selection import TimeSeriesSplit
+from sklearn.model_selection import TimeSeriesSplit, train_test_split
 
 import termwise as tw
 from termwise._checks import import_optional
@@ -19,6 +19,7 @@ from termwise.explain.scores import score_metadata
 
 pd = import_optional("pandas", "cli", "The command line")
 
+MIN_ROWS_TO_SCORE = 20
 N_TIME_FOLDS = 5  # of rows in the order of time: blocks of the last half, each predicted from the rows before it
 
 
@@ -35,26 +36,6 @@ def scored_rows(series: Series, past: int) -> NDArray[np.bool_]:
     return series.complete & (series.history() >= past)
 
 
-def fill_breaks(X: Any) -> Any:
-    """Return inputs without missing values, for columns of lags; rows that read a filled value have no weight."""
-    return X.ffill().bfill()
-
-
-def after_breaks(X: Any, target: str, n_past: int, past: int) -> NDArray[np.bool_]:
-    """Return which rows of a table miss a value that their prediction reads, among the `past` rows before them.
-
-    The first rows miss those before the table. From `n_past` on the target is forecast, and what one forecast misses
-    all later ones do.
-    """
-    missing = np.array(X.isna().any(axis=1))
-    inputs = np.array(X.drop(columns=target, errors="ignore").isna().any(axis=1))
-    missing[n_past:] = inputs[n_past:]
-    broken = inputs | np.array([missing[max(0, t - past) : t].any() for t in range(len(X))])
-    broken[:past] = True
-    broken[n_past:] = np.logical_or.accumulate(broken[n_past:])
-    return broken
-
-
 def break_notes(series: Series, past: int) -> list[str]:
     """Return a note on the breaks in a series."""
     missing = int((~series.complete).sum())
@@ -63,6 +44,63 @@ def break_notes(series: Series, past: int) -> list[str]:
     left = int(scored_rows(series, past).sum())
     return [f"{counted(missing, 'row')} with a missing value: lags do not reach across, {counted(left, 'row')} have "
             "a complete past"]  # fmt: skip
+
+
+# -- scores ------------------------------------------------------------------------------------------------------------
+
+
+def split_rows(
+    task: Task, hold_out: float | None, past: int, seed: int, notes: list[str]
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return training rows and held-out rows: the last ones in the order of time, else stratified random ones."""
+    rows = np.arange(len(task.y))
+    none = rows, rows[:0]
+    if hold_out is None:
+        return none
+    if len(rows) < MIN_ROWS_TO_SCORE:
+        notes.append(f"no rows are held out: fewer than {MIN_ROWS_TO_SCORE}")
+        return none
+    n_test = min(max(2, round(hold_out * len(rows))), len(rows) - 5)
+    if task.ordered:
+        train, test = rows[:-n_test], rows[-n_test:]
+    else:
+        labels, counts = np.unique(task.y, return_counts=True)
+        enough = counts.min() >= 2 and min(n_test, len(rows) - n_test) >= len(labels)
+        stratify = task.y if task.kind == "classification" and enough else None
+        train, test = map(np.sort, train_test_split(rows, test_size=n_test, random_state=seed,
+                                                    stratify=stratify))  # fmt: skip
+    if task.kind == "classification" and len(np.unique(task.y[train])) < 2:
+        notes.append("no rows are held out: the others would have one class")
+        return none
+    if len(train) < 2 * past:
+        notes.append(f"no rows are held out: the others would be fewer than twice the {past} lags")
+        return none
+    return train, test
+
+
+def score_fit(
+    model: Any, X: Any, task: Task, series: Series | None, test: NDArray[np.intp], seed: int
+) -> dict[str, Any]:
+    """Return the scores of a fitted model and of baselines, as keywords of `diagnostics.facts`.
+
+    With held-out rows, which the model has not seen, its score on these. Otherwise that of the procedure, by
+    cross-validation of the whole fit: the model itself has seen all rows. Rows in the order of time are predicted from
+    rows before them.
+    """
+    if series is not None:
+        return score_series(model, X, series, test, seed)
+    if len(test):
+        train = np.setdiff1d(np.arange(len(task.y)), test)
+        held_out, baselines = tw.diagnostics.held_out_comparison(
+            model, X.iloc[train].reset_index(drop=True), task.y[train], X.iloc[test].reset_index(drop=True),
+            task.y[test],
+        )  # fmt: skip
+        rows = counted(len(test), "row")
+        protocol = f"on the last {rows}, held out" if task.ordered else f"on {rows} held out at random"
+        return {"held_out": {**held_out, "protocol": protocol}, "baselines": baselines}
+    cv = TimeSeriesSplit(N_TIME_FOLDS, test_size=len(task.y) // (2 * N_TIME_FOLDS)) if task.ordered else None
+    score, baselines = tw.diagnostics.cross_validated_comparison(model, X, task.y, cv=cv, random_state=seed)
+    return {"cross_validation": score, "baselines": baselines}
 
 
 def score_series(model: Any, X: Any, series: Series, test: NDArray[np.intp], seed: int) -> dict[str, Any]:
