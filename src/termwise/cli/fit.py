@@ -15,9 +15,10 @@ from sklearn.preprocessing import StandardScaler
 import termwise as tw
 from termwise._checks import import_optional
 from termwise._files import is_special, same_file, write_file
+from termwise.cli.columns import MISSING
 from termwise.cli.console import Console, UsageError, check_output, counted, listed, with_error
 from termwise.cli.scoring import MIN_ROWS_TO_SCORE, as_series, break_notes, score_fit, scored_rows, split_rows
-from termwise.cli.tables import MISSING, read_table
+from termwise.cli.tables import read_table
 from termwise.cli.task import Task, fill_breaks, fill_values, find_column, make_task
 from termwise.explain.diagnostics import stored_facts
 from termwise.explain.groups import MIN_SHARE, effect_name

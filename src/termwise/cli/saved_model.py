@@ -13,8 +13,9 @@ from sklearn.metrics import r2_score
 
 import termwise as tw
 from termwise._checks import import_optional
+from termwise.cli.columns import Column, as_word
 from termwise.cli.console import listed
-from termwise.cli.tables import Column, Table, as_word, read_table
+from termwise.cli.tables import Table, read_table
 from termwise.cli.task import check_magnitude, count_past, fill_breaks, find_column, iso_dates, time_order
 
 pd = import_optional("pandas", "cli", "The command line")

@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 
 from termwise._checks import import_optional
 from termwise.basis.identifiers import is_identifier
+from termwise.cli.columns import Column, as_word
 from termwise.cli.console import MAX_NAMED, counted, listed
-from termwise.cli.tables import Column, Table, as_word
+from termwise.cli.tables import Table
 
 pd = import_optional("pandas", "cli", "The command line")
 

@@ -272,11 +272,11 @@ def contributions(predictor: Any, X: Any) -> Contributions:
 
 def unique_names(names: Sequence[str]) -> list[str]:
     """Return names of which those that were used before are numbered."""
-    found: list[str] = []
+    found: dict[str, None] = {}
     for base in names:
         name, number = base, 1
         while name in found:
             number += 1
             name = f"{base} ({number})"
-        found.append(name)
-    return found
+        found[name] = None
+    return list(found)
