@@ -130,7 +130,8 @@ def column_of(
     if missing.all():
         return replace(empty, found=found)
     if as_text:
-        return Column("text", np.where(missing, None, words)[codes], found=found)
+        words[missing] = None
+        return Column("text", words[codes], found=found)
     unsure = np.array([word in AMBIGUOUS for word in lower]) & ~missing
     column = parse_column(words, codes, missing=missing, unsure=unsure, decimal=decimal, location=location)
     return replace(column, found=found)
@@ -152,7 +153,7 @@ def parse_column(
         others = classify(words[~missing & ~unsure], counts[~missing & ~unsure], decimal)
         if others[0] in ("number", "date"):
             (kind, numbers, sign), missing = others, missing | unsure
-    words = np.where(missing, None, words)
+    words[missing] = None
     if kind == "number":
         values = np.full(len(words), np.nan)
         values[~missing] = numbers

@@ -123,9 +123,9 @@ def score_series(model: Any, X: Any, series: Series, test: NDArray[np.intp], see
         cv = TimeSeriesSplit(N_TIME_FOLDS, test_size=len(y) // (2 * N_TIME_FOLDS))
         splits = list(cv.split(y))
         score, baselines = tw.diagnostics.cross_validated_comparison(estimator, G, y, cv=cv, random_state=seed)
-    judged = np.concatenate([part for _, part in splits])
+    scored = np.concatenate([part for _, part in splits])
     score |= free_run_scores(estimator, lags, series, rows, splits, G, y)
-    last = score_metadata(y[judged], series.output[rows[judged] - 1], None)
+    last = score_metadata(y[scored], series.output[rows[scored] - 1], None)
     persistence = {"name": "persistence", "title": "persistence, the last value", "value": last["value"],
                    "std_error": last["std_error"], "terms": 1}  # fmt: skip
     return {"held_out" if len(test) else "cross_validation": score, "baselines": [persistence, *baselines]}
