@@ -38,6 +38,9 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Model file of `termwise fit`.", show_default=False)]
 Data = Annotated[Path, typer.Argument(metavar="DATA", help="CSV, Parquet, NPZ or NPY; gzipped or not; - is stdin.",
                                       show_default=False)]  # fmt: skip
+Output = Annotated[Path | None, typer.Option("--out", "-o", metavar="OUT",
+                                             help="CSV, Parquet or NPZ file; default: stdout.")]  # fmt: skip
+Identifier = Annotated[Columns, typer.Option("--id", metavar="COL", help="Column to keep, first.")]
 
 
 # -- commands ----------------------------------------------------------------------------------------------------------
@@ -154,16 +157,14 @@ def fit(
 def predict(
     model: Model,
     data: Data,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", metavar="OUT", help="CSV, Parquet or NPZ file; default: stdout.")
-    ] = None,
+    out: Output = None,
     proba: Annotated[
         bool, typer.Option("--probabilities", "--proba", help="Add the probability of each class.")
     ] = False,
     interval: Annotated[
         float | None, typer.Option(metavar="SHARE", help="Add lower and upper ends that cover this share.")
     ] = None,
-    identifier: Annotated[Columns, typer.Option("--id", metavar="COL", help="Column to keep, first.")] = None,
+    identifier: Identifier = None,
     keep: Annotated[Columns, typer.Option(metavar="COL", help="Further column to keep; repeatable.")] = None,
     details: Annotated[
         bool, typer.Option("--details", help="Add which inputs of a row are out of range or unseen.")
@@ -197,10 +198,8 @@ def predict(
 def explain(
     model: Model,
     data: Data,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", metavar="OUT", help="CSV, Parquet or NPZ file; default: stdout.")
-    ] = None,
-    identifier: Annotated[Columns, typer.Option("--id", metavar="COL", help="Column to keep, first.")] = None,
+    out: Output = None,
+    identifier: Identifier = None,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from termwise._checks import import_optional
 from termwise.cli.console import counted
 from termwise.cli.task import Task
 from termwise.estimators.series import Floats, Series, free_runs, one_step, simulation_range
-from termwise.explain.scores import score_metadata
+from termwise.explain.scores import baseline_metadata, score_metadata
 
 pd = import_optional("pandas", "cli", "The command line")
 
@@ -126,8 +126,7 @@ def score_series(model: Any, X: Any, series: Series, test: NDArray[np.intp], see
     scored = np.concatenate([part for _, part in splits])
     score |= free_run_scores(estimator, lags, series, rows, splits, G, y)
     last = score_metadata(y[scored], series.output[rows[scored] - 1], None)
-    persistence = {"name": "persistence", "title": "persistence, the last value", "value": last["value"],
-                   "std_error": last["std_error"], "terms": 1}  # fmt: skip
+    persistence = baseline_metadata("persistence", "persistence, the last value", last, 1)
     return {"held_out" if len(test) else "cross_validation": score, "baselines": [persistence, *baselines]}
 
 

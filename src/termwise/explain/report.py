@@ -234,13 +234,11 @@ def sections(facts: Metadata, data: Metadata | None) -> dict[str, str]:
     effects = "Partial dependence" if averages else "Main effects and interactions" if interactions else "Main effects"
     fit = facts["fit"] and facts["fit"]["observed"] and all(isinstance(one, list) for one in facts["fit"]["observed"])
     residuals = fit and facts["model"]["n_terms"]  # those of a mean are of no interest
+    quality = facts["scores"].get("held_out") and "Held-out performance and baselines"
+    if not quality and facts["scores"].get("cross_validation") and facts["baselines"]:
+        quality = "Cross-validated performance and baselines"
     headings = {
-        "quality": (facts["scores"].get("held_out") and "Held-out performance and baselines")
-        or (
-            facts["scores"].get("cross_validation")
-            and facts["baselines"]
-            and "Cross-validated performance and baselines"
-        ),
+        "quality": quality,
         "data": data and "Performance on these data",
         "effects": facts["effects"] and effects,
         "path": facts["path"] and "Error along the path",
