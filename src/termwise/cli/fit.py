@@ -17,9 +17,9 @@ from termwise._checks import import_optional
 from termwise._files import is_special, same_file, write_file
 from termwise.cli.columns import MISSING
 from termwise.cli.console import Console, UsageError, check_output, counted, listed, with_error
-from termwise.cli.scoring import MIN_ROWS_TO_SCORE, as_series, break_notes, score_fit, scored_rows, split_rows
+from termwise.cli.scoring import MIN_ROWS_TO_SCORE, score_fit, split_rows
 from termwise.cli.tables import read_table
-from termwise.cli.task import Task, fill_breaks, fill_values, find_column, make_task
+from termwise.cli.task import Task, as_series, fill_breaks, fill_values, find_column, make_task, scored_rows
 from termwise.explain.diagnostics import stored_facts
 from termwise.explain.groups import MIN_SHARE, effect_name
 from termwise.explain.scores import quoted_score
@@ -120,10 +120,10 @@ def run_fit(options: FitOptions, console: Console) -> dict[str, Any]:
     train, test = split_rows(task, options.hold_out, options.past, options.seed, notes)
     fill = fill_values(task.X.iloc[train].drop(columns=[task.target] if lagged else []))  # else a gap is a break
     X = task.X.fillna(fill) if options.impute else task.X
-    y, weights = task.y, dict[str, Any]()
-    series = as_series(task, X) if lagged else None
-    if series is not None:
-        notes += break_notes(series, options.past)
+    y, series, weights = task.y, None, dict[str, Any]()
+    if lagged:
+        series, breaks = as_series(task, X, options.past)
+        notes += breaks
         weights = {"sample_weight": scored_rows(series, options.past)[train].astype(float)}  # 0: no complete past
         X = fill_breaks(X)
         y = X[task.target].to_numpy()

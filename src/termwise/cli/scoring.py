@@ -1,4 +1,4 @@
-"""Scores of a fit on held-out rows or by cross-validation, of independent rows and of time series with breaks."""
+"""Scores of a fit on held-out rows or by cross-validation, of independent rows and of time series."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sklearn.model_selection import TimeSeriesSplit, train_test_split
 import termwise as tw
 from termwise._checks import import_optional
 from termwise.cli.console import counted
-from termwise.cli.task import Task
+from termwise.cli.task import Task, scored_rows
 from termwise.estimators.series import Floats, Series, free_runs, one_step, simulation_range
 from termwise.explain.scores import baseline_metadata, score_metadata
 
@@ -21,32 +21,6 @@ pd = import_optional("pandas", "cli", "The command line")
 
 MIN_ROWS_TO_SCORE = 20
 N_TIME_FOLDS = 5  # of rows in the order of time: blocks of the last half, each predicted from the rows before it
-
-
-def as_series(task: Task, X: Any) -> Series:
-    """Return the table of a time series, the target first; a row with a missing value is a break."""
-    inputs = X.drop(columns=task.target).to_numpy(dtype=np.float64)
-    starts = np.zeros(len(X), dtype=bool)
-    starts[:1] = True
-    return Series(np.column_stack([task.y, inputs]), starts)
-
-
-def scored_rows(series: Series, past: int) -> NDArray[np.bool_]:
-    """Return which rows have a value and a complete history."""
-    return series.complete & (series.history() >= past)
-
-
-def break_notes(series: Series, past: int) -> list[str]:
-    """Return a note on the breaks in a series."""
-    missing = int((~series.complete).sum())
-    if not missing:
-        return []
-    left = int(scored_rows(series, past).sum())
-    return [f"{counted(missing, 'row')} with a missing value: lags do not reach across, {counted(left, 'row')} have "
-            "a complete past"]  # fmt: skip
-
-
-# -- scores ------------------------------------------------------------------------------------------------------------
 
 
 def split_rows(

@@ -18,6 +18,7 @@ from termwise.basis.identifiers import is_identifier
 from termwise.cli.columns import Column, as_word
 from termwise.cli.console import MAX_NAMED, counted, listed
 from termwise.cli.tables import Table
+from termwise.estimators.series import Series
 
 pd = import_optional("pandas", "cli", "The command line")
 
@@ -258,6 +259,23 @@ def count_past(table: Table, target: str, order: NDArray[np.intp]) -> int:
         raise ValueError(f"{table.path} must have {target} up to some time and not after, got one in "
                          f"{table.location(int(order[after]))} after a gap: fill the gap in.")  # fmt: skip
     return past
+
+
+def as_series(task: Task, X: Any, past: int) -> tuple[Series, list[str]]:
+    """Return the table of a time series, the target first, and a note if there are breaks: rows with missing values."""
+    inputs = X.drop(columns=task.target).to_numpy(dtype=np.float64)
+    starts = np.zeros(len(X), dtype=bool)
+    starts[:1] = True
+    series = Series(np.column_stack([task.y, inputs]), starts)
+    missing, left = int((~series.complete).sum()), int(scored_rows(series, past).sum())
+    note = (f"{counted(missing, 'row')} with a missing value: lags do not reach across, {counted(left, 'row')} have a "
+            "complete past")  # fmt: skip
+    return series, [note] * bool(missing)
+
+
+def scored_rows(series: Series, past: int) -> NDArray[np.bool_]:
+    """Return which rows have a value and a complete history."""
+    return series.complete & (series.history() >= past)
 
 
 def fill_breaks(X: Any) -> Any:
