@@ -25,7 +25,8 @@ from typer.testing import CliRunner
 import termwise
 import termwise.__main__
 from termwise import AnovaBasis, ForwardRegressor, NarxRegressor, load_predictor
-from termwise.cli import BasisName, Console, StepCounter, UsageError, app, handle_errors
+from termwise.cli import BasisName, app
+from termwise.cli.console import Console, StepCounter, UsageError, handle_errors
 from termwise.cli.fit import OPTIONS, FitOptions, make_basis
 
 

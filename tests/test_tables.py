@@ -13,8 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from termwise import memory_budget
+from termwise.cli.saved_model import select_inputs
 from termwise.cli.tables import read_table
-from termwise.cli.task import fill_values, make_task, select_inputs
+from termwise.cli.task import fill_values, make_task
 from termwise.deploy.inputs import Input
 
 

@@ -19,7 +19,8 @@ def main() -> None:
             import_optional("rich", "cli", "The command line")
         except ImportError as error:
             sys.exit(str(error))
-    from termwise.cli import EXIT_INTERRUPTED, app
+    from termwise.cli import app
+    from termwise.cli.console import EXIT_INTERRUPTED
 
     try:
         app()

@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import ast
-import functools
-import io
-import json
 import os
 import subprocess
 import sys
-import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
-from unicodedata import category
 
 import typer
 
+from termwise.cli.console import Console, UsageError, handle_errors
 from termwise.deploy import EXPORTS
 
-EXIT_FAILURE, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130
 EPILOG = "Exit codes: 0 success, 1 error in the data or the model, 2 error on the command line, 130 interrupted."
 app = typer.Typer(epilog=EPILOG, no_args_is_help=True, pretty_exceptions_enable=False,
                   rich_markup_mode="markdown", context_settings={"help_option_names": ["-h", "--help"]})  # fmt: skip
@@ -44,123 +38,9 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Model file of `termwise fit`.", show_default=False)]
 Data = Annotated[Path, typer.Argument(metavar="DATA", help="CSV, Parquet, NPZ or NPY; gzipped or not; - is stdin.",
                                       show_default=False)]  # fmt: skip
-Small = Annotated[bool, typer.Option("--small", help="Reduced sizes, for a quick look.")]
-
-
-# -- output and errors -------------------------------------------------------------------------------------------------
-
-
-def printable(text: str) -> str:
-    """Return a text in which control characters, such as those of a column's name, are escaped and move no cursor."""
-    return "".join(
-        char if category(char) not in ("Cc", "Cs") or char in "\n\t" else char.encode("unicode_escape").decode()
-        for char in text
-    )
-
-
-class UsageError(ValueError):
-    """Options that are invalid, or invalid together."""
-
-
-def handle_errors(command: Callable[..., dict[str, Any] | None]) -> Callable[..., None]:
-    """Decorate a command: print its result with --json; errors become one sentence and an exit code, no traceback."""
-
-    @functools.wraps(command)
-    def wrapper(*arguments: Any, **options: Any) -> None:
-        try:
-            record = command(*arguments, **options)
-            if options.get("as_json"):
-                ascii_only = not (sys.stdout.encoding or "").lower().startswith("utf")
-                print(json.dumps(record, allow_nan=False, ensure_ascii=ascii_only))
-            sys.stdout.flush()  # raises BrokenPipeError here, not at exit
-        except BrokenPipeError:
-            raise  # typer exits silently
-        except (ValueError, TypeError, OSError, ImportError, MemoryError) as error:
-            typer.secho(f"termwise: {printable(str(error)) or type(error).__name__}", fg="red", err=True)
-            raise typer.Exit(EXIT_USAGE if isinstance(error, UsageError) else EXIT_FAILURE) from None
-        except KeyboardInterrupt:
-            typer.secho("termwise: interrupted; no partly written file is left", fg="yellow", err=True)
-            raise typer.Exit(EXIT_INTERRUPTED) from None
-
-    return wrapper
-
-
-class Console:
-    """Prints messages unless `quiet`; on stderr if `stderr` or `as_json`, where stdout is for the result."""
-
-    def __init__(self, quiet: bool = False, as_json: bool = False, stderr: bool = False) -> None:
-        from rich.console import Console as RichConsole
-
-        self.quiet, self.as_json = quiet, as_json
-        for stream in (sys.stdout, sys.stderr):
-            if isinstance(stream, io.TextIOWrapper):
-                stream.reconfigure(errors="replace")  # for terminals that cannot encode the names of columns
-        self.output = RichConsole(stderr=stderr or as_json, quiet=quiet, highlight=False, soft_wrap=True)
-        self.errors = RichConsole(stderr=True, quiet=quiet, highlight=False)
-
-    def print(self, text: str, style: str | None = None) -> None:
-        """Print a line without markup."""
-        self.output.print(printable(text), style=style, markup=False)
-
-    def print_table(self, title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-        """Print a table, the first column aligned to the left, the others to the right."""
-        from rich.box import SIMPLE_HEAD
-        from rich.table import Table
-
-        table = Table(title=printable(title), title_justify="left", title_style="bold", box=SIMPLE_HEAD)
-        for j, name in enumerate(header):
-            table.add_column(
-                printable(name), justify="right" if j else "left", min_width=36 if j == 0 and len(header) > 3 else 0
-            )
-        for row in rows:
-            table.add_row(*map(printable, row))
-        self.output.print(table, markup=False)
-
-    def print_notes(self, notes: Sequence[str]) -> None:
-        """Print a list, without repetitions."""
-        for note in dict.fromkeys(notes):
-            self.print(f"  - {note}", style="dim")
-
-    @contextmanager
-    def step(self, title: str, estimator: Any = None, notes: list[str] | None = None) -> Iterator[None]:
-        """Show a step of a command on stderr, with a count of the steps of a fit; append warnings to the notes."""
-        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-        columns = TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[steps]}"), TimeElapsedColumn()
-        disable = self.quiet or not self.errors.is_terminal
-        with (
-            warnings.catch_warnings(record=notes is not None) as caught,
-            Progress(*columns, console=self.errors, transient=True, disable=disable) as bar,
-        ):
-            task = bar.add_task(printable(title), total=None, steps="")
-            estimator = estimator[-1] if hasattr(estimator, "steps") else estimator
-            if hasattr(estimator, "set_callbacks"):  # scikit-learn 1.9 and newer
-                estimator.set_callbacks(StepCounter(lambda count: bar.update(task, steps=f"{count} steps")))
-            if notes is not None:
-                warnings.simplefilter("always")
-            yield
-        if notes is not None and caught is not None:
-            notes += [str(one.message) for one in caught
-                      if not issubclass(one.category, DeprecationWarning | FutureWarning)]  # fmt: skip
-
-
-class StepCounter:
-    """A scikit-learn callback that counts the steps of a fit and passes the number to a function."""
-
-    def __init__(self, update: Callable[[int], None]) -> None:
-        self.update = update
-        self.count = 0
-
-    def setup(self, estimator: Any, context: Any, **_: Any) -> None:
-        """Part of the callback protocol; nothing to do."""
-
-    teardown = on_fit_task_begin = setup
-
-    def on_fit_task_end(self, estimator: Any, context: Any, **_: Any) -> bool:
-        """Count a step; return False to continue."""
-        self.count += 1
-        self.update(self.count)
-        return False
+Output = Annotated[Path | None, typer.Option("--out", "-o", metavar="OUT",
+                                             help="CSV, Parquet or NPZ file; default: stdout.")]  # fmt: skip
+Identifier = Annotated[Columns, typer.Option("--id", metavar="COL", help="Column to keep, first.")]
 
 
 # -- commands ----------------------------------------------------------------------------------------------------------
@@ -277,16 +157,14 @@ def fit(
 def predict(
     model: Model,
     data: Data,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", metavar="OUT", help="CSV, Parquet or NPZ file; default: stdout.")
-    ] = None,
+    out: Output = None,
     proba: Annotated[
         bool, typer.Option("--probabilities", "--proba", help="Add the probability of each class.")
     ] = False,
     interval: Annotated[
         float | None, typer.Option(metavar="SHARE", help="Add lower and upper ends that cover this share.")
     ] = None,
-    identifier: Annotated[Columns, typer.Option("--id", metavar="COL", help="Column to keep, first.")] = None,
+    identifier: Identifier = None,
     keep: Annotated[Columns, typer.Option(metavar="COL", help="Further column to keep; repeatable.")] = None,
     details: Annotated[
         bool, typer.Option("--details", help="Add which inputs of a row are out of range or unseen.")
@@ -309,21 +187,19 @@ def predict(
 
         termwise predict model.json new.parquet --probabilities | head
     """
-    from termwise.cli.commands import PredictOptions, run_predict
+    from termwise.cli.commands import run_predict
 
     columns = tuple(dict.fromkeys([*(identifier or ()), *(keep or ())]))
-    options = PredictOptions(proba, interval, columns, details)
-    return run_predict(model, data, out, options, Console(quiet, as_json, stderr=out is None))
+    console = Console(quiet, as_json, stderr=out is None)
+    return run_predict(model, data, out, console, keep=columns, proba=proba, interval=interval, details=details)
 
 
 @command
 def explain(
     model: Model,
     data: Data,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", metavar="OUT", help="CSV, Parquet or NPZ file; default: stdout.")
-    ] = None,
-    identifier: Annotated[Columns, typer.Option("--id", metavar="COL", help="Column to keep, first.")] = None,
+    out: Output = None,
+    identifier: Identifier = None,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> dict[str, Any]:
@@ -340,7 +216,7 @@ def explain(
     """
     from termwise.cli.commands import run_explain
 
-    return run_explain(model, data, out, tuple(identifier or ()), Console(quiet, as_json, stderr=out is None))
+    return run_explain(model, data, out, Console(quiet, as_json, stderr=out is None), tuple(identifier or ()))
 
 
 @command
@@ -363,7 +239,7 @@ def compare(
 
         termwise compare january.json february.json new.csv --json | jq .predictions
     """
-    from termwise.cli.compare import run_compare
+    from termwise.cli.commands import run_compare
 
     return run_compare(first, second, data, Console(quiet, as_json))
 
@@ -460,21 +336,10 @@ def benchmark_folder() -> Path:
     return folder if folder.is_dir() else package.parents[1] / "benchmarks"
 
 
-def benchmark_scripts() -> dict[str, Path]:
-    """Return the benchmarks by name.
-
-    `trust_NAME.py` and `tables_NAME.py` are parts of the benchmarks `trust` and `tables`, not benchmarks of their own;
-    `reproduce.py` and `reproduce_NAME.py` are run by `termwise reproduce`.
-    """
-    parts = ("trust_", "tables_", "reproduce")
-    scripts = sorted(benchmark_folder().glob("[!_]*.py"))
-    return {path.stem: path for path in scripts if not path.stem.startswith(parts)}
-
-
-def run_benchmark(script: Path, repeats: int | None, small: bool, others: Sequence[str] = ()) -> None:
+def run_benchmark(script: Path, repeats: int | None, options: Sequence[str]) -> None:
     """Run a benchmark, by default with its own number of repeats; exit with its status if it fails."""
-    options = [*([] if repeats is None else ["--repeats", str(repeats)]), *["--small"] * small, *others]
-    status = subprocess.run([sys.executable, str(script), *options]).returncode
+    repeated = [] if repeats is None else ["--repeats", str(repeats)]
+    status = subprocess.run([sys.executable, str(script), *repeated, *options]).returncode
     if status:
         raise typer.Exit(status)
 
@@ -485,14 +350,16 @@ def bench(
     name: Annotated[str, typer.Argument(help="Which benchmark, or 'all'.")] = "all",
     options: Annotated[list[str] | None, typer.Argument(help="Its own options, such as --cases for forward.")] = None,
     repeats: Annotated[int | None, typer.Option(min=1, help="Repetitions; default: the benchmark's own.")] = None,
-    small: Small = False,
+    small: Annotated[bool, typer.Option("--small", help="Reduced sizes, for a quick look.")] = False,
 ) -> None:
     """Run a benchmark: one JSON object per line."""
-    scripts = benchmark_scripts()
+    # parts of the benchmarks `trust` and `tables`, and those that `termwise reproduce` runs, are none of their own
+    others = ("_", "trust_", "tables_", "reproduce")
+    scripts = {path.stem: path for path in sorted(benchmark_folder().glob("*.py")) if not path.stem.startswith(others)}
     if name != "all" and name not in scripts:
         raise typer.BadParameter(f"must be 'all' or one of {', '.join(scripts)}, got {name!r}.", param_hint="NAME")
     for each in scripts if name == "all" else [name]:
-        run_benchmark(scripts[each], repeats, small, options or ())
+        run_benchmark(scripts[each], repeats, [*["--small"] * small, *(options or ())])
 
 
 def studies() -> dict[str, dict[str, Any]]:
@@ -541,18 +408,13 @@ def reproduce(
     name = FORMER_STUDIES.get(name, name)
     if name not in ("all", *known):
         raise typer.BadParameter(f"must be 'all' or one of {', '.join(known)}, got {name!r}.", param_hint="NAME")
-    if any(known[each]["needs_data"] for each in (known if name == "all" else [name])):
-        check_data_folder()
-    for module, extra in (("matplotlib", "plots"), ("jinja2", "cli"), ("tqdm", "cli")):
-        import_optional(module, extra, "termwise reproduce")
-    options = ["--out", str(out), "--jobs", str(jobs), *["--quick"] * quick]
-    run_benchmark(benchmark_folder() / "reproduce.py", repeats, False, [name, *options])
-
-
-def check_data_folder() -> None:
-    """Raise unless TERMWISE_DATA is set to a folder."""
     home = os.environ.get("TERMWISE_DATA")
-    if not home or not Path(home).is_dir():
+    needed = any(known[each]["needs_data"] for each in (known if name == "all" else [name]))
+    if needed and (not home or not Path(home).is_dir()):
         got = f"got {home}, which is not a folder" if home else "but it is not set"
         raise ValueError("the environment variable TERMWISE_DATA must name the folder with the papers' data sets, "
                          f"{got}: export TERMWISE_DATA=/path/to/data.")  # fmt: skip
+    for module, extra in (("matplotlib", "plots"), ("jinja2", "cli"), ("tqdm", "cli")):
+        import_optional(module, extra, "termwise reproduce")
+    options = [name, "--out", str(out), "--jobs", str(jobs), *["--quick"] * quick]
+    run_benchmark(benchmark_folder() / "reproduce.py", repeats, options)

@@ -1,4 +1,4 @@
-"""`termwise predict`, `report` and `export` for a saved model, and `termwise demo`, which runs all commands."""
+"""`termwise predict`, `explain`, `report`, `export` and `compare` for saved models, and `demo`, which runs others."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ import math
 import sys
 import tempfile
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.datasets import make_friedman1
-from sklearn.metrics import r2_score
 
 import termwise as tw
 from termwise._checks import import_optional
 from termwise._files import write_file
-from termwise.cli import Console, UsageError
-from termwise.cli.fit import FitOptions, check_output, run_fit
-from termwise.cli.series import after_breaks, fill_breaks
-from termwise.cli.tables import Table, as_word, read_table
-from termwise.cli.task import check_known, count_past, counted, find_column, listed, select_inputs, time_order
+from termwise.cli.console import Console, UsageError, check_output, counted, listed, with_error
+from termwise.cli.fit import FitOptions, run_fit
+from termwise.cli.saved_model import SavedModel
+from termwise.cli.tables import Table
+from termwise.cli.task import find_column
 from termwise.deploy import format_of
 from termwise.deploy.exports import header_of
+from termwise.explain.scores import quoted_score, score_metadata
 
 pd = import_optional("pandas", "cli", "The command line")
 
@@ -34,189 +34,38 @@ EXPLAINED = ("prediction", "base")  # columns of `termwise explain`, with those 
 COMPUTED = ("probability of ", "effect of ")  # beginnings of their names
 RECORD = ("command", "model", "data", "output", "rows", "rows_clipped", "inputs_clipped", "rows_extrapolated",
           "inputs_extrapolated", "rows_unseen")  # what --json prints beside the columns  # fmt: skip
-RANGE_ROUNDING = 1e-5  # relative: more than the ranges in the metadata are rounded by
+MAX_TERMS_SHOWN = 20  # of each list of `termwise compare`
+MAX_ROWS_LISTED = 10  # rows in which predictions differ most
 BAR_LENGTH = 30  # characters
 N_FIT, N_NEW = 400, 100  # rows of the demo
 DEMO_TEXT = f"""Ten inputs, measured {N_FIT} times with noise; five of them matter:
 y = 10 sin(pi x1 x2) + 20 (x3 - 0.5)^2 + 10 x4 + 5 x5. The formula is not used in the fit."""
 
 
-@dataclass(frozen=True)
-class PredictOptions:
-    """Options of `termwise predict`; see its help."""
-
-    proba: bool = False
-    interval: float | None = None
-    keep: tuple[str, ...] = ()
-    details: bool = False
-
-
-class SavedModel:
-    """A model file, with what `termwise fit` stored beside the predictor, and the tables it is applied to."""
-
-    def __init__(self, path: Path) -> None:
-        if path.is_dir() or not path.exists():
-            problem = "is a folder" if path.is_dir() else "does not exist"
-            raise ValueError(f"{path} {problem}: give the model file that `termwise fit -o` wrote.")
-        self.predictor = tw.load_predictor(path)
-        facts = self.predictor.facts or {}
-        command = facts.get("command") or {}
-        program = self.predictor._program  # whether it is a series is a matter of the model, not of its metadata
-        # number of rows before one that its prediction reads
-        self.past: int = 0 if program.lags is None else program.lags.longest
-        self.lags: int = 0 if program.lags is None else max(1, self.past)
-        named = command.get("target") or facts.get("model", {}).get("target") or ""
-        self.target: str = program.series or named if self.lags else named
-        self.time: str | None = command.get("time")
-        self.missing: list[str] = command.get("missing") or []
-        self.decimal: str | None = command.get("decimal")
-        classes = self.predictor.classes
-        self.target_kind = "text" if classes and isinstance(classes[0], str) else "number"
-
-    def read(self, path: Path, keep: Sequence[str] = ()) -> Table:
-        """Read a table as that of the fit was read, with the columns to keep as they are."""
-        inputs, target = self.predictor.inputs, self.target
-        strings = [each.name for each in inputs if each.kind == "category"] + [target] * (self.target_kind == "text")
-        numeric = [name for name in (*self.predictor.input_names, target) if name not in strings]
-        return read_table(path, as_text=strings, expected=self.predictor.input_names, missing=self.missing,
-                          numeric=numeric, decimal=self.decimal, verbatim=keep)  # fmt: skip
-
-    def inputs(self, table: Table, every: bool = False) -> tuple[Any, Any]:
-        """Return the inputs and the order of the rows, which is that of time in a series.
-
-        They are those that the terms use, or all that the fit had.
-        """
-        used = self.predictor.input_names if every else self.predictor.used_inputs
-        inputs = [each for each in self.predictor.inputs if each.name in used]
-        order = time_order(table, self.time if self.lags else None)
-        X = select_inputs(table, inputs, optional=self.predictor.input_names if self.lags else [])
-        fills = {each.name: each.fill for each in inputs if each.fill is not None and each.name != self.target}
-        X = X.fillna(fills) if self.lags else X
-        return X.iloc[order].reset_index(drop=True), order
-
-    def unseen(self, table: Table) -> dict[str, Any]:
-        """Return which rows have a level that the fit did not have, by the categories that the terms use."""
-        found: dict[str, Any] = {}
-        for each in self.predictor.inputs:
-            if each.categories is not None and each.name in self.predictor.used_inputs:
-                column, known = table.columns[each.name], (*each.categories, *(each.others or ()))
-                rows = ~column.missing & ~pd.Series(column.values).isin(list(map(str, known))).to_numpy()
-                found |= {each.name: rows} if rows.any() else {}
-        return found
-
-    def predict(self, table: Table, proba: bool) -> dict[str, Any]:
-        """Return a column of predictions, in the order of the table, and with `proba` one per class.
-
-        A row of a series whose past is not complete has none: NaN.
-        """
-        X, order = self.inputs(table)
-        n_past = self.count_known(X)
-        if n_past == 0:
-            raise ValueError(f"{table.path} must have past values of {self.target}, got none: add them.")
-        predicted = self.predictor.predict(fill_breaks(X.iloc[:n_past]) if self.lags else X)
-        if n_past < len(X):  # forecasts are fed back
-            predicted = np.r_[predicted, self.predictor.free_run(fill_breaks(X), n_past)[n_past:]]
-        if self.lags and (broken := after_breaks(X, self.target, n_past, self.past)).any():
-            predicted = np.where(broken, np.nan, predicted)
-        columns = {"prediction": predicted[np.argsort(order, kind="stable")]}
-        if proba:
-            probabilities = self.predictor.predict_proba(X)
-            columns |= {f"probability of {label}": probabilities[:, j]
-                        for j, label in enumerate(self.predictor.classes or [])}  # fmt: skip
-        return columns
-
-    def count_known(self, X: Any) -> int:
-        """Return the number of rows up to the last with a value of a series that predictions read."""
-        if not self.lags or self.target not in X:
-            return len(X)
-        return int(np.flatnonzero(X[self.target].notna())[-1] + 1) if X[self.target].notna().any() else 0
-
-    def intervals(self, table: Table, coverage: float) -> dict[str, Any]:
-        """Return the ends of prediction intervals; the models of the folds may use other inputs than the terms."""
-        X, _ = self.inputs(table, every=True)
-        lower, upper = self.predictor.predict_interval(X, coverage=coverage)
-        return {"lower": lower, "upper": upper}
-
-    def clipped(self, table: Table) -> dict[str, Any]:
-        """Return which rows lie outside the range of the training data and are clipped, by the inputs that do.
-
-        Rows of a series that are forecast are not counted.
-        """
-        X, order = self.inputs(table)
-        n_past = self.count_known(X)
-        found = np.zeros((len(X), len(self.predictor.inputs)), dtype=bool)
-        found[order[:n_past]] = self.predictor.clipped(X.iloc[:n_past])
-        return {name: rows for name, rows in zip(self.predictor.input_names, found.T, strict=True) if rows.any()}
-
-    def extrapolated(self, table: Table) -> dict[str, Any]:
-        """Return which rows lie outside the range of the training data, by the inputs that do, also of linear terms.
-
-        The ranges are those of the effects in the metadata, which are rounded; others are not known.
-        """
-        found: dict[str, Any] = {}
-        for effect in (self.predictor.facts or {}).get("effects", []):
-            name, values = effect["inputs"][0], [one for one in effect["values"][0] if not isinstance(one, str)]
-            used = name in self.predictor.used_inputs and name in table.columns and not self.lags
-            if len(effect["inputs"]) == 1 and used and values and table.columns[name].kind == "number":
-                margin = RANGE_ROUNDING * max(abs(values[0]), abs(values[-1]))
-                column = table.columns[name].values
-                rows = (column < values[0] - margin) | (column > values[-1] + margin)
-                found |= {name: rows} if rows.any() else {}
-        return found
-
-    def scored(self, table: Table, predicted: Any) -> Any:
-        """Return which rows have a target and a prediction to compare with it."""
-        present = ~table.columns[self.target].missing
-        return present & ~np.isnan(predicted) if self.lags else present
-
-    def score(self, table: Table, predicted: Any) -> str:
-        """Return how well predictions agree with the target, for a message; empty if the table does not have it."""
-        column = table.columns.get(self.target)
-        if column is None or column.kind != self.target_kind:
-            return ""
-        present = self.scored(table, predicted)
-        y, predicted = column.values[present], predicted[present]
-        if self.predictor.task == "classification":
-            if len(y) and not set(map(as_word, y)) & set(map(as_word, self.predictor.classes or ())):
-                return f"; not compared with the table, whose {self.target} has none of the classes of the fit"
-            return f"; {np.mean(y == predicted):.1%} agree with the table" if len(y) else ""
-        return f"; R2 {r2_score(y, predicted):.3f} against the table" if len(y) > 1 else ""
-
-    def samples(self, table: Table) -> tuple[Any, Any]:
-        """Return inputs and target of the rows that have a target; those of a series in the order of time."""
-        target, classes = self.target, self.predictor.classes
-        column = table.columns.get(target)
-        if column is None or column.missing.all():
-            raise ValueError(f"{table.path} must have the target {target or 'by its name'}, to compare predictions "
-                             "with: add it, or leave the table out.")  # fmt: skip
-        if self.target_kind == "number" != column.kind:
-            raise ValueError(f"{table.path} must hold numbers in the target {target}, as in the fit: correct it.")
-        if classes:
-            check_known(table, f"the target {target}", column, classes, "classes")
-        X, order = self.inputs(table)
-        kept = np.arange(count_past(table, target, order)) if self.lags else np.flatnonzero(~column.missing)
-        y = column.values[order[kept]]
-        y = y.astype(np.asarray(classes).dtype) if classes else y
-        return X.iloc[kept].reset_index(drop=True), pd.Series(y, name=target)
-
-
-def run_predict(model: Path, data: Path, out: Path | None, options: PredictOptions, console: Console) -> dict[str, Any]:
+def run_predict(
+    model: Path,
+    data: Path,
+    out: Path | None,
+    console: Console,
+    *,
+    keep: Sequence[str] = (),
+    proba: bool = False,
+    interval: float | None = None,
+    details: bool = False,
+) -> dict[str, Any]:
     """Run `termwise predict` and return what `--json` prints."""
-    if out is not None:
-        check_output(out, [model, data])
-        if out.suffix not in FORMATS:
-            raise UsageError(f"-o must end in one of {', '.join(FORMATS)}, got {out.name}.")
+    check_columns_output(out, [model, data])
     saved = SavedModel(model)
-    check_predict(saved, options)
+    check_predict(saved, proba, interval)
     with console.step(f"predicting {data.name}"):
-        table = saved.read(data, options.keep)
-        kept = kept_columns(table, options.keep, (*RESULTS, *(RECORD if console.as_json else ())))
-        columns = kept | saved.predict(table, options.proba)
-        if options.interval is not None:
-            columns |= saved.intervals(table, options.interval)
+        table = saved.read(data, keep)
+        kept = kept_columns(table, keep, (*RESULTS, *(RECORD if console.as_json else ())))
+        columns = kept | saved.predict(table, proba)
+        if interval is not None:
+            columns |= saved.intervals(table, interval)
         clipped, unseen = saved.clipped(table), saved.unseen(table)
         outside = saved.extrapolated(table) | clipped
-        if options.details:
+        if details:
             columns |= {"outside range": names_by_row(outside, table.n_rows),
                         "unseen levels": names_by_row(unseen, table.n_rows)}  # fmt: skip
     if out is not None:
@@ -227,8 +76,8 @@ def run_predict(model: Path, data: Path, out: Path | None, options: PredictOptio
     if saved.lags and (empty := np.isnan(columns["prediction"])).any():
         console.print(f"{empty.sum()} of {counted(table.n_rows, 'row')} without a prediction: values of the "
                       f"{counted(saved.past, 'row')} before, which it reads, are missing")  # fmt: skip
-    if options.interval is not None and not np.all(np.isfinite([columns["lower"], columns["upper"]])):
-        console.print(f"the fit had too few samples for intervals that cover {options.interval:.0%}: some of their "
+    if interval is not None and not np.all(np.isfinite([columns["lower"], columns["upper"]])):
+        console.print(f"the fit had too few samples for intervals that cover {interval:.0%}: some of their "
                       "ends are infinite")  # fmt: skip
     linear = {name: rows for name, rows in outside.items() if name not in clipped}
     rows_clipped = print_outside(table, clipped, "terms were evaluated at the boundary", console)
@@ -243,12 +92,11 @@ def run_predict(model: Path, data: Path, out: Path | None, options: PredictOptio
             "rows_unseen": {name: int(rows.sum()) for name, rows in unseen.items()}, **predictions}  # fmt: skip
 
 
-def run_explain(model: Path, data: Path, out: Path | None, keep: tuple[str, ...], console: Console) -> dict[str, Any]:
+def run_explain(
+    model: Path, data: Path, out: Path | None, console: Console, keep: Sequence[str] = ()
+) -> dict[str, Any]:
     """Run `termwise explain` and return what `--json` prints."""
-    if out is not None:
-        check_output(out, [model, data])
-        if out.suffix not in FORMATS:
-            raise UsageError(f"-o must end in one of {', '.join(FORMATS)}, got {out.name}.")
+    check_columns_output(out, [model, data])
     saved = SavedModel(model)
     if saved.lags:
         raise UsageError("termwise explain requires a model of independent rows, got one of a time series: its report "
@@ -281,14 +129,22 @@ def plain_list(values: Any) -> list[Any]:
     return [None if isinstance(value, float) and not math.isfinite(value) else value for value in values.tolist()]
 
 
-def check_predict(saved: SavedModel, options: PredictOptions) -> None:
+def check_columns_output(out: Path | None, inputs: list[Path]) -> None:
+    """Raise before the work if columns cannot be written to a file."""
+    if out is not None:
+        check_output(out, inputs)
+        if out.suffix not in FORMATS:
+            raise UsageError(f"-o must end in one of {', '.join(FORMATS)}, got {out.name}.")
+
+
+def check_predict(saved: SavedModel, proba: bool, interval: float | None) -> None:
     """Raise on options that the model does not allow."""
-    if options.proba and not hasattr(saved.predictor, "predict_proba"):
+    if proba and not hasattr(saved.predictor, "predict_proba"):
         raise UsageError("--proba requires a classifier with probabilities, as of --method auto: leave it out.")
-    if options.interval is None:
+    if interval is None:
         return
-    if not 0 < options.interval < 1:
-        raise UsageError(f"--interval must be between 0 and 1, got {options.interval:g}: 0.9 gives 90 % intervals.")
+    if not 0 < interval < 1:
+        raise UsageError(f"--interval must be between 0 and 1, got {interval:g}: 0.9 gives 90 % intervals.")
     if saved.lags or not hasattr(saved.predictor, "predict_interval"):
         raise UsageError("--interval requires a regression of --method auto, which has the models of its folds, got "
                          "another model: leave it out.")  # fmt: skip
@@ -327,17 +183,13 @@ def print_unseen(table: Table, unseen: dict[str, Any], console: Console) -> None
                       f"have: predicted without an effect of it ({levels}); first in {first}")  # fmt: skip
 
 
-def as_strings(values: Any) -> Any:
-    """Return an array of objects as strings, empty where a value is missing; other arrays as they are."""
-    return np.array(["" if value is None else str(value) for value in values]) if values.dtype == object else values
-
-
 def serialise(columns: dict[str, Any], suffix: str) -> bytes:
     """Return columns as the content of a CSV, Parquet or NPZ file."""
     buffer = io.BytesIO()
-    if suffix == ".npz":  # strings as such: arrays of objects would be pickled
-        arrays: dict[str, Any] = {name: as_strings(values) for name, values in columns.items()}
-        np.savez(buffer, **arrays)
+    if suffix == ".npz":  # objects as strings, empty where a value is missing: they would be pickled
+        objects = {name: values for name, values in columns.items() if values.dtype == object}
+        strings = {name: np.array(["" if one is None else str(one) for one in objects[name]]) for name in objects}
+        np.savez(buffer, **(columns | strings))
     elif suffix == ".parquet":
         import_optional("pyarrow", "parquet", "Writing Parquet files")
         pd.DataFrame(columns).to_parquet(buffer)
@@ -392,7 +244,7 @@ def run_demo(folder: Path | None, console: Console) -> dict[str, Any]:
     announce(f"fit {measured} --target y -o {model}")
     fit = run_fit(FitOptions(measured, "y", out=model, force=True), console)
     announce(f"predict {model} {new} -o {predicted}")
-    run_predict(model, new, predicted, PredictOptions(), console)
+    run_predict(model, new, predicted, console)
     announce(f"export {model} --to c -o {source}")
     exported = run_export(model, "c", source, console)
     announce(f"report {model} -o {report}")
@@ -408,3 +260,146 @@ def run_demo(folder: Path | None, console: Console) -> dict[str, Any]:
     console.print_table("Effects of the inputs in the model", ["inputs", "std. deviation", ""], rows)
     console.print(f"{fit['n_terms']} terms, {exported['bytes']:,} bytes of C, nothing tuned by hand. Open {report}")
     return {"command": "demo", "folder": str(folder), "report": str(report), "fit": fit}
+
+
+# -- comparison of two models ------------------------------------------------------------------------------------------
+
+
+def run_compare(first: Path, second: Path, data: Path | None, console: Console) -> dict[str, Any]:
+    """Run `termwise compare` and return what `--json` prints."""
+    models = [SavedModel(first), SavedModel(second)]
+    record: dict[str, Any] = {
+        "command": "compare",
+        "models": [model_record(path, model) for path, model in zip((first, second), models, strict=True)],
+        "inputs": shared([model.predictor.used_inputs for model in models]),
+        "terms": compare_terms(models),
+        "predictions": None,
+    }
+    print_models(record, console)
+    if data is not None:
+        record["predictions"] = compare_predictions(models, data)
+        print_predictions(record["predictions"], console)
+    return record
+
+
+def model_record(path: Path, model: SavedModel) -> dict[str, Any]:
+    """Return kind, size and estimated error of a model."""
+    predictor, facts = model.predictor, model.predictor.facts or {}
+    score = quoted_score(facts.get("scores") or {})
+    known = (
+        {} if score is None else {key: score.get(key) for key in ("metric", "value", "std_error", "rmse", "protocol")}
+    )
+    return {"file": str(path), "task": predictor.task, "target": model.target or None,
+            "estimator": (facts.get("model") or {}).get("class"), "n_terms": predictor.n_terms,
+            "n_inputs": len(predictor.used_inputs), "intercept": predictor.intercept.tolist(),
+            "score": known or None}  # fmt: skip
+
+
+def shared(names: list[list[str]]) -> dict[str, list[str]]:
+    """Return the names that two lists have in common, and those of one of them alone."""
+    first, second = names
+    return {"both": [name for name in first if name in second],
+            "only_first": [name for name in first if name not in second],
+            "only_second": [name for name in second if name not in first]}  # fmt: skip
+
+
+def compare_terms(models: list[SavedModel]) -> dict[str, list[dict[str, Any]]]:
+    """Return the terms of both models with their weights, those in common first."""
+    weights = [
+        dict(zip(model.predictor.term_names, model.predictor.weights.T.tolist(), strict=True)) for model in models
+    ]
+    names = shared([list(one) for one in weights])
+    return {
+        "both": [{"name": name, "first": weights[0][name], "second": weights[1][name]} for name in names["both"]],
+        "only_first": [{"name": name, "weight": weights[0][name]} for name in names["only_first"]],
+        "only_second": [{"name": name, "weight": weights[1][name]} for name in names["only_second"]],
+    }
+
+
+def compare_predictions(models: list[SavedModel], data: Path) -> dict[str, Any]:
+    """Return how the predictions of two models for the rows of a table differ, and their scores if it has targets."""
+    tasks = [model.predictor.task for model in models]
+    if str(data) == "-":
+        raise UsageError("DATA must be a file, got the standard input, which can be read once only: save it first.")
+    if tasks[0] != tasks[1]:
+        raise ValueError(f"models must be of the same kind to compare predictions, got {tasks[0]} and {tasks[1]}: "
+                         "leave the table out.")  # fmt: skip
+    if any(not model.predictor._program.linear.one_output for model in models if model.predictor.classes is None):
+        raise ValueError("models must have one output to compare predictions, got several: leave the table out.")
+    tables = [model.read(data) for model in models]
+    first, second = (
+        model.predict(table, proba=False)["prediction"] for model, table in zip(models, tables, strict=True)
+    )
+    numeric = tasks[0] == "regression"
+    rows = np.flatnonzero(np.isfinite(first) & np.isfinite(second)) if numeric else np.arange(len(first))
+    if not len(rows):
+        raise ValueError(f"{data} must have rows that both models predict, got none, since all miss values of the rows "
+                         "before: add these.")  # fmt: skip
+    found: dict[str, Any] = {"data": str(data), "rows": len(first), "rows_compared": len(rows),
+                             "first": plain_list(first), "second": plain_list(second)}  # fmt: skip
+    scores = [scores_of(model, table, y, rows) for model, table, y in zip(models, tables, (first, second), strict=True)]
+    found["scores"] = scores if any(scores) else None
+    if not numeric:
+        different = np.flatnonzero(first != second)
+        return found | {"agreement": float(np.mean(first == second)), "different_rows": different.tolist()}
+    first, second = first[rows], second[rows]
+    difference = second - first
+    largest = rows[np.argsort(-np.abs(difference), kind="stable")[:MAX_ROWS_LISTED]]
+    varied = len(first) > 1 and min(np.std(first), np.std(second)) > 0
+    return found | {
+        "correlation": float(np.corrcoef(first, second)[0, 1]) if varied else None,
+        "mean_difference": float(difference.mean()),
+        "rms_difference": float(np.sqrt(np.mean(difference**2))),
+        "largest_difference": float(np.abs(difference).max()),
+        "most_different_rows": largest.tolist(),
+    }
+
+
+def scores_of(model: SavedModel, table: Table, predicted: Any, rows: NDArray[np.intp]) -> dict[str, Any] | None:
+    """Return the scores of the predictions of some rows, if the table has the target."""
+    column = table.columns.get(model.target)
+    if column is None or column.kind != model.target_kind:
+        return None
+    rows = rows[model.scored(table, predicted)[rows]]
+    if not len(rows):
+        return None
+    found = score_metadata(column.values[rows], predicted[rows], model.predictor.classes)
+    return {key: value for key, value in found.items() if key != "confusion"}
+
+
+def print_models(record: dict[str, Any], console: Console) -> None:
+    """Print sizes, errors, inputs and terms."""
+    first, second = record["models"]
+    scores = [with_error(one["score"]) if one["score"] else "not known" for one in (first, second)]
+    metrics = {one["score"]["metric"] for one in (first, second) if one["score"]}
+    rows = [(name, str(first[key]), str(second[key])) for name, key in
+            (("kind", "task"), ("target", "target"), ("estimator", "estimator"), ("terms", "n_terms"),
+             ("inputs in use", "n_inputs"))]  # fmt: skip
+    rows.append((f"estimated {' or '.join(sorted(metrics)) or 'score'}", scores[0], scores[1]))
+    console.print_table("models", ["", Path(first["file"]).name, Path(second["file"]).name], rows)
+    titles = {"both": "in both", "only_first": "only in the first", "only_second": "only in the second"}
+    for key, title in titles.items():
+        if record["inputs"][key]:
+            console.print(f"inputs {title}: {listed(record['inputs'][key])}")
+    terms = record["terms"]
+    shown = []
+    for key, sides in (("both", ("first", "second")), ("only_first", ("weight", "")), ("only_second", ("", "weight"))):
+        for term in terms[key][:MAX_TERMS_SHOWN]:
+            weights = [", ".join(f"{weight:.4g}" for weight in term.get(side, ())) for side in sides]
+            shown.append((term["name"], *weights))
+    counts = ", ".join(f"{len(terms[key])} {title}" for key, title in titles.items())
+    console.print_table(f"weights of the terms: {counts}", ["term", "first", "second"], shown)
+
+
+def print_predictions(found: dict[str, Any], console: Console) -> None:
+    """Print how the predictions differ."""
+    if "agreement" in found:
+        console.print(f"{found['agreement']:.1%} of {found['rows']} rows have the same prediction")
+    else:
+        correlation = "" if found["correlation"] is None else f", correlation {found['correlation']:.4f}"
+        rms, largest = found["rms_difference"], found["largest_difference"]
+        console.print(f"predictions of {found['rows_compared']} rows differ by {rms:.4g} (root mean square), at most "
+                      f"{largest:.4g}{correlation}")  # fmt: skip
+    for title, score in zip(("first", "second"), found["scores"] or (), strict=bool(found["scores"])):
+        if score is not None:
+            console.print(f"{title}: {score['metric']} {with_error(score)} against the table")

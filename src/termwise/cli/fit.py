@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-import os
 import shlex
-import tempfile
 import time
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from sklearn.impute import SimpleImputer
-from sklearn.model_selection import TimeSeriesSplit, train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import termwise as tw
 from termwise._checks import import_optional
 from termwise._files import is_special, same_file, write_file
-from termwise.cli import Console, UsageError
-from termwise.cli.series import N_TIME_FOLDS, as_series, break_notes, fill_breaks, score_series, scored_rows
-from termwise.cli.tables import MISSING, Table, read_table
-from termwise.cli.task import Task, counted, fill_values, find_column, listed, make_task
+from termwise.cli.columns import MISSING
+from termwise.cli.console import Console, UsageError, check_output, counted, listed, with_error
+from termwise.cli.scoring import MIN_ROWS_TO_SCORE, score_fit, split_rows
+from termwise.cli.tables import read_table
+from termwise.cli.task import Task, as_series, fill_breaks, fill_values, find_column, make_task, scored_rows
 from termwise.explain.diagnostics import stored_facts
 from termwise.explain.groups import MIN_SHARE, effect_name
 from termwise.explain.scores import quoted_score
@@ -33,7 +30,6 @@ from termwise.recipe.size import RecipeOptions
 
 pd = import_optional("pandas", "cli", "The command line")
 
-MIN_ROWS_TO_SCORE = 20
 MAX_TERMS_SHOWN = 15
 MAX_COLUMNS_LISTED = 50  # where the target is asked for
 MAX_OUTPUTS_SHOWN = 4  # columns of weights
@@ -118,20 +114,19 @@ def run_fit(options: FitOptions, console: Console) -> dict[str, Any]:
     started = time.perf_counter()
     with console.step(f"reading {options.data.name}"):
         task = load_task(options)
-    n, series = len(task.y), options.basis == "lag"
-    sizes = f"{counted(n, 'row')}, {counted(task.X.shape[1], 'input')}"
-    console.print(f"{options.data}: {sizes}, {task.kind} of {task.target}")
+    n, n_inputs, lagged = len(task.y), task.X.shape[1], options.basis == "lag"
+    console.print(f"{options.data}: {counted(n, 'row')}, {counted(n_inputs, 'input')}, {task.kind} of {task.target}")
     notes = [*task.notes, *preprocessing_notes(task, options)]
-    train, test = split(task, options, notes)
-    fill = fill_values(task.X.iloc[train].drop(columns=[task.target] if series else []))  # else a gap is a break
+    train, test = split_rows(task, options.hold_out, options.past, options.seed, notes)
+    fill = fill_values(task.X.iloc[train].drop(columns=[task.target] if lagged else []))  # else a gap is a break
     X = task.X.fillna(fill) if options.impute else task.X
-    weights: dict[str, Any] = {}
-    table = as_series(task, X) if series else None
-    if table is not None:
-        notes += break_notes(table, options.past)
-        weights = {"sample_weight": scored_rows(table, options.past)[train].astype(float)}  # 0: no complete past
+    y, series, weights = task.y, None, dict[str, Any]()
+    if lagged:
+        series, breaks = as_series(task, X, options.past)
+        notes += breaks
+        weights = {"sample_weight": scored_rows(series, options.past)[train].astype(float)}  # 0: no complete past
         X = fill_breaks(X)
-    y = task.y if table is None else X[task.target].to_numpy()
+        y = X[task.target].to_numpy()
     X_train, y_train = X.iloc[train].reset_index(drop=True), pd.Series(y[train], name=task.target)
     model = make_estimator(options, task.kind, X_train)
     with console.step(f"fitting {len(train)} rows", model, notes):
@@ -141,10 +136,7 @@ def run_fit(options: FitOptions, console: Console) -> dict[str, Any]:
         notes.append(f"not compared with baselines: fewer than {MIN_ROWS_TO_SCORE} rows")
     elif options.score:
         with console.step("scoring the held-out rows" if len(test) else "cross-validating", notes=notes):
-            if table is None:
-                scores = score_fit(model, X, task, test, options)
-            else:
-                scores = score_series(model, X, table, test, options.seed)
+            scores = score_fit(model, X, task, series, test, options.seed)
     with console.step("collecting diagnostics", notes=notes):
         facts = tw.diagnostics.facts(model, X_train, y_train, **weights, **scores, reproduce=options.command,
                                      notes=list(dict.fromkeys(notes)))  # fmt: skip
@@ -154,6 +146,12 @@ def run_fit(options: FitOptions, console: Console) -> dict[str, Any]:
     predictor = tw.Predictor.from_estimator(model).with_facts(stored_facts(facts, options.samples))
     predictor = predictor.with_fill(fill) if options.impute else predictor
     print_fit(facts, console)
+    save_fit(predictor, options, console)
+    return fit_record(task, facts, options) | {"seconds": round(time.perf_counter() - started, 3)}
+
+
+def save_fit(predictor: Any, options: FitOptions, console: Console) -> None:
+    """Write the model file and the report."""
     if options.out is None:
         console.print("Nothing is saved: -o MODEL.json keeps the model.")
     else:
@@ -163,33 +161,19 @@ def run_fit(options: FitOptions, console: Console) -> dict[str, Any]:
         page = tw.report.render(predictor, title=f"{options.target} from {options.data.name}")
         write_file(options.report, page)
         console.print(f"report: {options.report}", style="bold")
+
+
+def fit_record(task: Task, facts: dict[str, Any], options: FitOptions) -> dict[str, Any]:
+    """Return what `--json` prints."""
+    model = facts["model"]
     return {
         "command": "fit", "model": None if options.out is None else str(options.out),
         "report": None if options.report is None else str(options.report), "task": task.kind, "target": task.target,
-        "rows": n, "inputs": list(map(str, task.X.columns)), "estimator": facts["model"]["class"],
-        "n_terms": facts["model"]["n_terms"], "n_candidates": facts["model"]["n_candidates"], "terms": facts["terms"],
-        "effects": facts["groups"], "larger_sizes": facts["model"]["larger_sizes"],
-        "score": quoted_score(facts["scores"]), "scores": facts["scores"], "baselines": facts["baselines"],
-        "notes": facts["notes"],
-        "seconds": round(time.perf_counter() - started, 3),
+        "rows": len(task.y), "inputs": list(map(str, task.X.columns)), "estimator": model["class"],
+        "n_terms": model["n_terms"], "n_candidates": model["n_candidates"], "terms": facts["terms"],
+        "effects": facts["groups"], "larger_sizes": model["larger_sizes"], "score": quoted_score(facts["scores"]),
+        "scores": facts["scores"], "baselines": facts["baselines"], "notes": facts["notes"],
     }  # fmt: skip
-
-
-def check_output(path: Path, inputs: list[Path]) -> None:
-    """Raise before the work if the result could not be written, or would replace an input."""
-    folder = Path(os.path.realpath(path)).parent
-    if path.is_dir():
-        raise ValueError(f"{path} must be a file to write, got a folder: add a name.")
-    if not folder.is_dir():
-        raise ValueError(f"{path} must be in a folder that exists, got {folder}: create it first.")
-    if any(same_file(path, each) for each in inputs):
-        raise ValueError(f"{path} is an input: give another name with -o.")
-    if is_special(path) and os.access(path, os.W_OK):  # a device or a pipe
-        return
-    try:
-        tempfile.TemporaryFile(dir=folder).close()
-    except OSError as error:
-        raise ValueError(f"{path} cannot be written there ({error.strerror}): choose another folder.") from None
 
 
 # -- data --------------------------------------------------------------------------------------------------------------
@@ -205,7 +189,9 @@ def load_task(options: FitOptions) -> Task:
     if exists and not options.force:
         raise ValueError(f"{options.out} exists already: use --force to replace it, or give another name with -o.")
     table = read_table(options.data, options.category, expected=[options.target], missing=options.missing)
-    table = replace(table, notes=[*table.notes, *unused_words(table, options.missing)])
+    found = MISSING.union(*(column.found for column in table.columns.values()))
+    unused = [word for word in options.missing if word.strip().lower() not in found]
+    table = replace(table, notes=[*table.notes, *(f"--missing {word} occurs nowhere in the table" for word in unused)])
     for name in options.category:
         find_column(table, name)
     series = options.basis == "lag"
@@ -225,12 +211,6 @@ def load_task(options: FitOptions) -> Task:
     order = "" if task.ordered else "; rows are taken to be in the order of time, --time orders them"
     notes = [*task.notes, f"a time series: predicted from its last {options.past} values{order}"]
     return replace(task, X=X, notes=notes, ordered=True)
-
-
-def unused_words(table: Table, missing: tuple[str, ...]) -> list[str]:
-    """Return notes on words of --missing that occur nowhere; the usual ones are not looked for."""
-    found = MISSING.union(*(column.found for column in table.columns.values()))
-    return [f"--missing {word} occurs nowhere in the table" for word in missing if word.strip().lower() not in found]
 
 
 def preprocessing_notes(task: Task, options: FitOptions) -> list[str]:
@@ -253,54 +233,6 @@ def preprocessing_notes(task: Task, options: FitOptions) -> list[str]:
     if not plain and options.basis != "lag":
         notes.append("inputs are standardised inside the model: weights refer to standardised inputs")
     return notes
-
-
-def score_fit(model: Any, X: Any, task: Task, test: Any, options: FitOptions) -> dict[str, Any]:
-    """Return the scores of a fitted model and of baselines, as keywords of `diagnostics.facts`.
-
-    With held-out rows, which the model has not seen, its score on these. Otherwise that of the procedure, by
-    cross-validation of the whole fit: the model itself has seen all rows. Rows in the order of time are predicted from
-    rows before them.
-    """
-    if len(test):
-        train = np.setdiff1d(np.arange(len(task.y)), test)
-        held_out, baselines = tw.diagnostics.held_out_comparison(
-            model, X.iloc[train].reset_index(drop=True), task.y[train], X.iloc[test].reset_index(drop=True),
-            task.y[test],
-        )  # fmt: skip
-        rows = counted(len(test), "row")
-        protocol = f"on the last {rows}, held out" if task.ordered else f"on {rows} held out at random"
-        return {"held_out": {**held_out, "protocol": protocol}, "baselines": baselines}
-    cv = TimeSeriesSplit(N_TIME_FOLDS, test_size=len(task.y) // (2 * N_TIME_FOLDS)) if task.ordered else None
-    score, baselines = tw.diagnostics.cross_validated_comparison(model, X, task.y, cv=cv, random_state=options.seed)
-    return {"cross_validation": score, "baselines": baselines}
-
-
-def split(task: Task, options: FitOptions, notes: list[str]) -> tuple[Any, Any]:
-    """Return training rows and held-out rows: the last ones in the order of time, else stratified random ones."""
-    rows = np.arange(len(task.y))
-    none = rows, rows[:0]
-    if options.hold_out is None:
-        return none
-    if len(rows) < MIN_ROWS_TO_SCORE:
-        notes.append(f"no rows are held out: fewer than {MIN_ROWS_TO_SCORE}")
-        return none
-    n_test = min(max(2, round(options.hold_out * len(rows))), len(rows) - 5)
-    if task.ordered:
-        train, test = rows[:-n_test], rows[-n_test:]
-    else:
-        labels, counts = np.unique(task.y, return_counts=True)
-        enough = counts.min() >= 2 and min(n_test, len(rows) - n_test) >= len(labels)
-        stratify = task.y if task.kind == "classification" and enough else None
-        train, test = map(np.sort, train_test_split(rows, test_size=n_test, random_state=options.seed,
-                                                    stratify=stratify))  # fmt: skip
-    if task.kind == "classification" and len(np.unique(task.y[train])) < 2:
-        notes.append("no rows are held out: the others would have one class")
-        return none
-    if len(train) < 2 * options.past:
-        notes.append(f"no rows are held out: the others would be fewer than twice the {options.past} lags")
-        return none
-    return train, test
 
 
 # -- estimator ---------------------------------------------------------------------------------------------------------
@@ -481,9 +413,3 @@ def print_score(score: dict[str, Any], facts: dict[str, Any], console: Console) 
         console.print_table(
             "compared with baselines, by the same protocol on the same rows", ["", str(score["metric"]), "terms"], rows
         )
-
-
-def with_error(score: dict[str, Any]) -> str:
-    """Return a score with its standard error as text."""
-    error = "" if score["std_error"] is None else f" +- {score['std_error']:.3f}"
-    return f"{round(score['value'], 3) + 0.0:.3f}{error}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 import shlex
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Any
@@ -15,7 +15,10 @@ from numpy.typing import NDArray
 
 from termwise._checks import import_optional
 from termwise.basis.columns import is_identifier
-from termwise.cli.tables import Column, Table, as_word
+from termwise.cli.columns import Column, as_word
+from termwise.cli.console import MAX_NAMED, counted, listed
+from termwise.cli.tables import Table
+from termwise.estimators.series import Series
 
 pd = import_optional("pandas", "cli", "The command line")
 
@@ -25,7 +28,6 @@ MAX_MAGNITUDE = 1e100  # squares and products of larger numbers overflow; of num
 MIN_ROWS = 5
 MAX_INTEGER_CLASSES = 10  # up to so many whole numbers, --task classification is suggested
 DAY_OR_MONTH_FIRST = re.compile(r"(\d{1,2})[-/.](\d{1,2})[-/.](?:\d{4}|\d{2})(?:[T ].*)?")
-MAX_NAMED = 5  # columns that one message lists
 
 
 @dataclass(frozen=True)
@@ -126,11 +128,11 @@ def make_task(
         why = "; ".join(exclusions) or ("the target is the only one" if alone else "none is left by --drop and --time")
         remedy = "add columns" if alone or exclusions else "drop fewer columns"
         raise ValueError(f"{table.path} must have a column to predict from ({why}): {remedy}.")
-    X = pd.DataFrame({name: typed(column) for name, column in inputs.items()}, index=range(len(rows)))
+    X = pd.DataFrame({name: to_pandas(column) for name, column in inputs.items()}, index=range(len(rows)))
     return Task(X, y[rows], kind, target, table.notes + notes + exclusions, time is not None, table.decimal)
 
 
-def typed(column: Column) -> Any:
+def to_pandas(column: Column) -> Any:
     """Return the values of a column as numbers, dates or categories."""
     if column.kind == "number":
         return column.values
@@ -151,17 +153,6 @@ def find_column(table: Table, name: str) -> Column:
         hint = f"did you mean {lower[close[0]]}?" if close else f"there are {listed(list(table.columns), 12)}."
         raise ValueError(f"{table.path} has no column {name}: {hint}")
     return table.columns[name]
-
-
-def listed(names: Sequence[str], limit: int = MAX_NAMED) -> str:
-    """Join names, up to a limit."""
-    rest = len(names) - limit
-    return ", ".join(names[:limit]) + (f" and {rest} more" if rest > 0 else "")
-
-
-def counted(number: int, noun: str) -> str:
-    """Return a number with its noun in singular or plural."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 # -- target ------------------------------------------------------------------------------------------------------------
@@ -270,6 +261,28 @@ def count_past(table: Table, target: str, order: NDArray[np.intp]) -> int:
     return past
 
 
+def as_series(task: Task, X: Any, past: int) -> tuple[Series, list[str]]:
+    """Return the table of a time series, the target first, and a note if there are breaks: rows with missing values."""
+    inputs = X.drop(columns=task.target).to_numpy(dtype=np.float64)
+    starts = np.zeros(len(X), dtype=bool)
+    starts[:1] = True
+    series = Series(np.column_stack([task.y, inputs]), starts)
+    missing, left = int((~series.complete).sum()), int(scored_rows(series, past).sum())
+    note = (f"{counted(missing, 'row')} with a missing value: lags do not reach across, {counted(left, 'row')} have a "
+            "complete past")  # fmt: skip
+    return series, [note] * bool(missing)
+
+
+def scored_rows(series: Series, past: int) -> NDArray[np.bool_]:
+    """Return which rows have a value and a complete history."""
+    return series.complete & (series.history() >= past)
+
+
+def fill_breaks(X: Any) -> Any:
+    """Return inputs without missing values, for columns of lags; rows that read a filled value have no weight."""
+    return X.ffill().bfill()
+
+
 # -- inputs ------------------------------------------------------------------------------------------------------------
 
 
@@ -359,69 +372,3 @@ def fill_values(X: Any) -> dict[str, Any]:
         elif column.dtype.kind != "M":
             fill[name] = str(column.cat.categories[0] if empty else column.mode().iloc[0])
     return fill
-
-
-# -- inputs of a saved model -------------------------------------------------------------------------------------------
-
-
-def select_inputs(table: Table, inputs: Iterable[Any], optional: Collection[str] = ()) -> Any:
-    """Return the inputs of a saved model as a data frame.
-
-    Parameters
-    ----------
-    table : Table
-        New rows, with categorical columns read as strings.
-    inputs : iterable
-        Inputs of the model: objects with `name`, `kind` ("number", "category" or "date"), `categories`, `fill`, the
-        value imputed where one is missing, or None, `missing`, whether it may be, and `unseen`, None if unknown
-        categories are an error.
-    optional : collection of str, default=()
-        Inputs that may be missing even though nothing is imputed.
-
-    Returns
-    -------
-    X : DataFrame
-        One column per input: float64, str or datetime.
-    """
-    inputs = list(inputs)
-    absent = [each.name for each in inputs if each.name not in table.columns]
-    if len(absent) > 1:
-        raise ValueError(f"{table.path} must have the columns the model was fitted with, but {listed(absent)} are not "
-                         f"there: it has {listed(list(table.columns), 12)}.")  # fmt: skip
-    columns = {}
-    for each in inputs:
-        name, column = each.name, find_column(table, each.name)
-        if column.missing.any() and each.fill is None and not each.missing and name not in optional:
-            where = table.location(int(np.argmax(column.missing)))
-            raise ValueError(f"{table.path} must have no missing values in {name}, as in the fit, got one in {where}: "
-                             "fill it in, or fit to rows that have some.")  # fmt: skip
-        columns[name] = column.values
-        if column.kind == "empty":
-            columns[name] = column.values if each.kind == "category" else np.full(table.n_rows, np.nan)
-        elif each.kind == "category":
-            if each.unseen is None:
-                check_known(table, name, column, map(str, each.categories), "categories")
-        elif each.kind == "date":
-            dates = iso_dates(column if column.kind == "date" else replace(column, values=column.values.astype(str)))
-            if (wrong := dates.isna().to_numpy() & ~column.missing).any():
-                row = int(np.argmax(wrong))
-                raise ValueError(f"{table.path} must hold dates in {name}, as in the fit, got {column.values[row]!r} "
-                                 f"in {table.location(row)}: write them as 2021-12-31.")  # fmt: skip
-            columns[name] = dates.to_numpy()
-        elif column.kind == "number":
-            check_magnitude(table, {name: column}, "or use other units", smallest=0)
-        else:
-            why = column.problem or f"{column.values[~column.missing][0]!r} is not a number"
-            raise ValueError(f"{table.path} must hold numbers in {name}, as in the fit, but {why}: correct it.")
-    return pd.DataFrame(columns, index=range(table.n_rows))
-
-
-def check_known(table: Table, name: str, column: Column, known: Iterable[Any], noun: str) -> None:
-    """Raise on a category or class that the model was not fitted with."""
-    known = list(known)
-    unknown = ~column.missing & ~pd.Series(column.values).isin(known).to_numpy()
-    if unknown.any():
-        row = int(np.argmax(unknown))
-        got = f"{as_word(column.values[row])!r} in {table.location(row)}"
-        raise ValueError(f"{table.path} must hold known {noun} in {name}, got {got}: the fit had "
-                         f"{listed(sorted(map(as_word, known)), 12)}.")  # fmt: skip

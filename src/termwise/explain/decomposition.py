@@ -1,26 +1,104 @@
-"""A model as a sum of functions of one to three inputs, and the models of its folds likewise."""
+"""Functional ANOVA: a model as a sum of pure functions of one to three inputs, and the models of its folds likewise."""
 
 from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from itertools import combinations
+from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from sklearn.utils import check_array
 from sklearn.utils.validation import validate_data
 
 from termwise._arrays import densify, is_foreign, to_host
 from termwise._checks import check_table
+from termwise._numerics import GRAM_EIGENVALUE_MIN, PAIR_EIGENVALUE_MIN
 from termwise.basis import AnovaBasis, LevelMeans, RuleBasis, SmoothBasis, TableEncoder, UnionBasis
 from termwise.basis.base import inputs_of_columns
-from termwise.explain.inputs import Block, encoded_blocks, spread_rows
-from termwise.explain.purification import Key, Part, Purification
+from termwise.explain.inputs import Block, Input, encoded_blocks, spread_rows
 from termwise.explain.resolve import SCALERS, Floats, ResolvedModel, steps_of
 
 SEPARABLE = (AnovaBasis, LevelMeans, RuleBasis, SmoothBasis, UnionBasis)  # bases whose functions have known inputs
 MAX_JOINT = 3  # inputs of a term that can be split into main effects, pairs and a rest
+MAX_PAIR_FUNCTIONS = 600  # products of splines that a function of three inputs is projected on
+
+Key = tuple[int, ...]  # one to three inputs, by their positions
+
+
+class Component(NamedTuple):
+    """Contribution of one to three inputs to q outputs."""
+
+    grid: Floats  # (m, q) or (m1, m2, q); (0, q) for three inputs, which are not drawn
+    rows: Floats  # (n, q)
+
+
+@dataclass(frozen=True)
+class Purification:
+    """Splits a sum of functions of one to three inputs into pure effects, over the joint distribution of the rows.
+
+    A surface `f_ij` is projected by least squares over the rows onto sums `a(x_i) + b(x_j)` of splines of its two
+    inputs, and these are moved into the main effects. What is left has mean zero given either input, as far as splines
+    can tell: the interaction explains nothing that a single input could. This is the hierarchical orthogonality of the
+    generalised functional ANOVA (Hooker 2007; for fitted models Lengerich et al. 2020, with bins in place of splines)
+    for the empirical distribution. Inputs that are correlated are treated as such: `x0 * x1` of two equal inputs is all
+    main effect. Averages over the product of the marginal distributions, which have closed forms, would call it all
+    interaction (if the means are zero), and count combinations of values that no sample has. Splines are functions of
+    any value, so the sum of all effects remains the prediction everywhere.
+
+    A function of three inputs is first projected onto sums of functions of its pairs, products of their splines, which
+    are moved into the pairs.
+    """
+
+    rows: Floats  # (n, number of encoded columns)
+    inputs: list[Input]
+    grid_size: int  # values of an input alone
+    pair_size: int  # and in a pair
+
+    def __call__(self, model: AdditiveDecomposition) -> tuple[dict[Key, Component], Floats]:
+        """Pure effects, each with mean zero over the rows, and the constant that they are added to, (q,)."""
+        pure = model.components(self)
+        for n_inputs in (3, 2):
+            for key in [key for key in pure if len(key) == n_inputs]:
+                self._move(key, pure)
+        centers = {key: one.rows.mean(axis=0) for key, one in pure.items()}
+        centred = {key: Component(one.grid - centers[key], one.rows - centers[key]) for key, one in pure.items()}
+        return centred, np.sum(list(centers.values()), axis=0)
+
+    def _move(self, key: Key, components: dict[Key, Component]) -> None:
+        """Move what functions of fewer inputs explain of an effect of two or three inputs into theirs."""
+        grid, rows = components[key]
+        lower = list(combinations(key, len(key) - 1))
+        n_functions = {k: self.inputs[k].row_functions.shape[1] for k in key}
+        if sum(np.prod([n_functions[k] for k in some]) for some in lower) > MAX_PAIR_FUNCTIONS:
+            lower = [(k,) for k in key]
+        bases = [self._on_rows(some) for some in lower]
+        B = np.hstack(bases)
+        least = GRAM_EIGENVALUE_MIN if len(lower[0]) == 1 else PAIR_EIGENVALUE_MIN
+        coef = np.linalg.pinv(B.T @ B, rcond=least, hermitian=True) @ (B.T @ rows)
+        ends = np.cumsum([basis.shape[1] for basis in bases])[:-1]
+        for some, basis, weights in zip(lower, bases, np.split(coef, ends), strict=True):
+            own, own_rows = components.get(some, Component(np.zeros(1), np.zeros(1)))
+            size = self.grid_size if len(some) == 1 else self.pair_size
+            components[some] = Component(own + self._on_grid(some, weights, size), own_rows + basis @ weights)
+            rows = rows - basis @ weights
+            if len(grid):
+                grid = grid - np.expand_dims(self._on_grid(some, weights, self.pair_size), 1 - key.index(some[0]))
+        components[key] = Component(grid, rows)
+
+    def _on_rows(self, key: Key) -> Floats:
+        """Functions of one input, or products of those of two, at the rows."""
+        first, *second = (self.inputs[k].row_functions for k in key)
+        return first if not second else (first[:, :, None] * second[0][:, None, :]).reshape(len(first), -1)
+
+    def _on_grid(self, key: Key, weights: Floats, size: int) -> Floats:
+        """Weighted sum of the functions of one or two inputs on their grid, (m, q) or (m1, m2, q)."""
+        first, *second = (self.inputs[k].functions(self.inputs[k].grid(size)[1]) for k in key)
+        if not second:
+            return first @ weights
+        tensor = weights.reshape(first.shape[1], second[0].shape[1], -1)
+        return np.einsum("ai,bj,ijq->abq", first, second[0], tensor)
 
 
 @dataclass(frozen=True)
@@ -54,13 +132,13 @@ class AdditiveDecomposition:
             raise ValueError(joint_inputs(basis))
         return model
 
-    def parts(self, purify: Purification, U: Floats) -> dict[Key, Part]:
-        """Sum of the terms of each set of inputs, on the grid and at rows of encoded columns; of three at rows only."""
-        found, weights = {}, self.resolved.weights
+    def components(self, purify: Purification) -> dict[Key, Component]:
+        """Sum of the terms of each set of inputs, on its grid and at its rows; of three inputs at the rows only."""
+        found, weights, U = {}, self.resolved.weights, purify.rows
         G = self.resolved.evaluate(U, self.n_encoders).astype(np.float64)
         for key, terms in self.groups().items():
             if len(key) == MAX_JOINT:
-                found[key] = Part(np.empty((0, len(weights))), G[:, terms] @ weights[:, terms].T)
+                found[key] = Component(np.empty((0, len(weights))), G[:, terms] @ weights[:, terms].T)
                 continue
             members = [purify.inputs[k] for k in key]
             codes = [one.grid(purify.pair_size if len(key) == 2 else purify.grid_size)[1] for one in members]
@@ -69,7 +147,7 @@ class AdditiveDecomposition:
             for one, code, place in zip(members, codes, places, strict=True):
                 rows[:, one.columns] = code[place.ravel()]
             on_grid = self.outputs(rows, terms).reshape(*places[0].shape, -1)
-            found[key] = Part(on_grid, G[:, terms] @ weights[:, terms].T)
+            found[key] = Component(on_grid, G[:, terms] @ weights[:, terms].T)
         return found
 
     def outputs(self, U: Floats, terms: NDArray[np.intp]) -> Floats:
@@ -104,9 +182,7 @@ class AdditiveDecomposition:
             return list(range(len(self.blocks))), [block.name for block in self.blocks]
         sizes = [block.n_columns for block in self.blocks]
         firsts = np.cumsum([0, *sizes[:-1]])
-        model = self.resolved.model
-        names = getattr(model, "feature_names_in_", [f"x{j}" for j in range(model.n_features_in_)])
-        return [j for (j,) in encoder.inputs_of(firsts)], [str(name) for name in names]
+        return [j for (j,) in encoder.inputs_of(firsts)], self.resolved.input_names
 
     def spread_rows(self) -> Floats:
         """Rows of encoded columns spread over the ranges of the inputs in the fit, in place of samples."""
@@ -151,8 +227,7 @@ def joint_inputs(basis: Any) -> str:
 
 def name_inputs(resolved: ResolvedModel, n_encoders: int) -> list[Block]:
     """Names of the encoded inputs, and the categories of those that have some; without an encoder their numbers."""
-    model, steps = resolved.model, resolved.steps
-    names: ArrayLike = getattr(model, "feature_names_in_", [f"x{j}" for j in range(model.n_features_in_)])
+    steps, names = resolved.steps, resolved.input_names
     for k, step in enumerate(steps[:n_encoders]):
         if k == n_encoders - 1 and isinstance(step, TableEncoder):
             return encoded_blocks(step, names)

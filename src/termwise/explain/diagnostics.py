@@ -15,13 +15,12 @@ from sklearn.utils import check_consistent_length
 
 from termwise._arrays import as_columns, evenly, is_foreign, rows_of, to_host
 from termwise._checks import is_frame
-from termwise.basis import LagBasis
+from termwise.deploy.predictor import Predictor
 from termwise.estimators.data import code_known_labels
 from termwise.estimators.ridge import BasisRidge
-from termwise.explain.contributions import contributions
 from termwise.explain.effects import effects_metadata
-from termwise.explain.folds import frequency_metadata, reliability_metadata
-from termwise.explain.groups import effects_table, input_labels
+from termwise.explain.groups import contributions, effects_table
+from termwise.explain.probabilities import reliability_metadata
 from termwise.explain.resolve import (
     Metadata,
     ResolvedModel,
@@ -49,6 +48,7 @@ __all__ = ["contributions", "cross_validated_comparison", "effects_table", "fact
 MAX_TERMS = 500  # listed with their weights
 MAX_ROWS = 1000  # samples whose observed and predicted values are listed
 MAX_STORED = 300  # of these in a file
+MAX_INPUTS = 500  # whose selection frequencies are listed
 MAX_COLUMNS = 12  # named in a note
 MEAN_ROWS, MEAN_DIGITS = 5000, 9  # samples over which terms are averaged, and digits of the means
 PENALTY_FLOPS = 1e9  # above which criteria along the penalty are left out
@@ -149,10 +149,9 @@ def facts(
         )
     table = resolved.preprocess(X)
     criteria = {} if resolved.n_samples is None else model.criteria_
-    scores = {name: round_significant(value) for name, value in criteria.items()}
-    scores |= {"held_out": to_plain(held_out)}
     cross_validation = own_score(estimator, labels, X) if cross_validation is None else cross_validation
-    scores |= {"cross_validation": to_plain(cross_validation or None)}
+    scores = {name: round_significant(value) for name, value in criteria.items()}
+    scores |= {"held_out": to_plain(held_out), "cross_validation": to_plain(cross_validation or None)}
     module = "termwise" if type(estimator).__module__.startswith("termwise") else "sklearn.pipeline"
     script = f"from {module} import {type(estimator).__name__}\n\nmodel = {estimator!r}\nmodel.fit(X, y)"
     versions = {name: version(name) for name in ("termwise", "scikit-learn", "numpy")}
@@ -166,8 +165,7 @@ def facts(
         "reproduce": reproduce or script,
         "versions": {**versions, "python": platform.python_version()},
         **(path_metadata(resolved, labels) if hasattr(model, "path_") else {"criteria": list(criteria)}),
-        **trials_metadata(resolved),
-        **frequency_metadata(resolved),
+        **selection_metadata(resolved),
     }
     if X is not None and labels is not None:
         samples = samples_metadata(resolved, table, labels)
@@ -211,10 +209,8 @@ def model_metadata(resolved: ResolvedModel, y: Any) -> Metadata:
     target = target if isinstance(target, str) and target else None
     transformers, q = " + ".join(type(step).__name__ for step in resolved.steps), len(resolved.intercept)
     outputs = [str(name) for name in y.columns] if is_frame(y) else [target or "y"]
-    if resolved.classes is not None:
-        outputs = [str(one) for one in (resolved.classes if q > 1 else resolved.classes[-1:])]
-    elif len(outputs) != q:
-        outputs = [f"y{j}" for j in range(q)] if q > 1 else ["y"]
+    if resolved.classes is not None or len(outputs) != q:
+        outputs = output_names(resolved.classes, q)
     return {
         "class": type(model).__name__,
         "task": task,
@@ -239,15 +235,51 @@ def model_metadata(resolved: ResolvedModel, y: Any) -> Metadata:
     }
 
 
+def predictor_metadata(predictor: Predictor) -> Metadata:
+    """Metadata of a predictor saved without that of its fit: its terms and weights."""
+    classes = predictor.classes
+    unknown = ["n", "n_candidates", "dictionary", "alpha", "dof", "noise", "stop_reason", "target", "criterion"]
+    return {
+        "model": {
+            **dict.fromkeys(unknown),
+            "class": "Predictor",
+            "task": predictor.task,
+            "d": len(predictor.inputs),
+            "n_terms": predictor.n_terms,
+            "outputs": output_names(classes, len(predictor.intercept)),
+            "classes": None if classes is None else [str(one) for one in classes],
+            "intercept": round_significant(predictor.intercept),
+        },
+        "scores": {"held_out": None, "cross_validation": None},
+        "baselines": [],
+        "criteria": [],
+        "terms": [
+            {"name": name, "weight": round_significant(weight), "std_error": None}
+            for name, weight in zip(predictor.term_names, predictor.weights.T, strict=True)
+        ],
+        "effects": [],
+        "no_effects": "",
+        "notes": ["The predictor was saved without metadata of its fit."],
+        "reproduce": 'import termwise\n\nmodel = termwise.load_predictor("model.json")\nmodel.predict(X)',
+        "versions": {"termwise": version("termwise")},
+    }
+
+
+def output_names(classes: Sequence[Any] | NDArray[Any] | None, q: int) -> list[str]:
+    """Names of q outputs: the classes, of two the second, or numbers."""
+    if classes is not None:
+        return [str(one) for one in (classes if q > 1 else classes[-1:])]
+    return [f"y{j}" for j in range(q)] if q > 1 else ["y"]
+
+
 def terms_metadata(resolved: ResolvedModel, X: Any) -> list[Metadata]:
     """Names, inputs, weights, standard errors and means of the terms, of very many those with the largest t-ratios."""
     weights, errors = resolved.weights, resolved.std_errors
     size = np.abs(weights) if errors is None else np.abs(weights) / np.maximum(errors, np.finfo(np.float64).tiny)
     listed = np.sort(np.argsort(-size.max(axis=0, initial=0.0), kind="stable")[:MAX_TERMS])
     names = resolved.term_names(resolved.chosen[listed]) if len(listed) else []
-    sets, labels, terms = inputs_of(resolved.model.fitted_terms_), input_labels(resolved.model), []
-    lagged = any(isinstance(step, LagBasis) for step in resolved.steps)
-    some = None if X is None or lagged else rows_of(X, evenly(X.shape[0], MEAN_ROWS))
+    sets, labels, terms = inputs_of(resolved.model.fitted_terms_), resolved.input_names, []
+    some = None if X is None or resolved.reads_past else rows_of(X, evenly(X.shape[0], MEAN_ROWS))
     means = None if some is None else resolved.evaluate(some, 0).mean(axis=0)
     for name, j in zip(names, listed, strict=True):
         std_error = None if errors is None else round_significant(errors[:, j])
@@ -257,8 +289,8 @@ def terms_metadata(resolved: ResolvedModel, X: Any) -> list[Metadata]:
     return terms
 
 
-def trials_metadata(resolved: ResolvedModel) -> Metadata:
-    """Dictionaries that were cross-validated, and candidates of a search."""
+def selection_metadata(resolved: ResolvedModel) -> Metadata:
+    """Dictionaries that were cross-validated, candidates of a search, and in how many folds an input was selected."""
     found: Metadata = {}
     if hasattr(resolved.model, "trials_"):
         errors = resolved.model.trials_.items()
@@ -270,6 +302,10 @@ def trials_metadata(resolved: ResolvedModel) -> Metadata:
             n_terms = None if k is np.ma.masked else int(k)
             rows.append({"params": to_plain(params), "value": round_significant(value), "terms": n_terms})
         found["search"] = {"best": int(resolved.given.best_index_), "rows": rows}
+    shares = getattr(resolved.model, "selection_frequency_", None)
+    if shares is not None:
+        order = np.argsort(-np.asarray(shares), kind="stable")[:MAX_INPUTS]
+        found["selection_frequency"] = {resolved.input_names[j]: round_significant(shares[j]) for j in order}
     return found
 
 
@@ -281,8 +317,7 @@ def samples_metadata(resolved: ResolvedModel, X: Any, y: NDArray[Any]) -> Metada
     model, residuals, classes = resolved.model, resolved.loo_residuals, resolved.classes
     known = np.arange(len(y)) if resolved.weight_of_rows is None else np.flatnonzero(resolved.weight_of_rows)
     rows, loo = known[evenly(len(known), MAX_ROWS)], None
-    lagged = any(isinstance(step, LagBasis) for step in resolved.steps)  # predictions read the rows before
-    fitted = as_numpy(model.predict(X))[rows] if lagged else as_numpy(model.predict(rows_of(X, rows)))
+    fitted = as_numpy(model.predict(X))[rows] if resolved.reads_past else as_numpy(model.predict(rows_of(X, rows)))
     if classes is None:
         Y = as_columns(y).astype(np.float64)
         left_out = None if residuals is None else Y - residuals

@@ -9,12 +9,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import stats
 from scipy.ndimage import binary_dilation
 
 from termwise._arrays import densify, evenly, rows_of
 from termwise._checks import check_number, is_frame
 from termwise.basis import LagBasis, TableEncoder
-from termwise.explain.decomposition import AdditiveDecomposition, fold_models
+from termwise.explain.decomposition import AdditiveDecomposition, Purification, fold_models
 from termwise.explain.groups import (
     EFFECT_ROWS,
     EffectGroup,
@@ -23,10 +24,10 @@ from termwise.explain.groups import (
     term_groups,
     variance_shares,
 )
-from termwise.explain.inputs import TOTAL_ROWS, Input, density, encoded_blocks, inputs_of, total_effects
-from termwise.explain.purification import Purification, jackknife_band
+from termwise.explain.inputs import TOTAL_ROWS, Input, density, encoded_blocks, make_inputs, total_effects
 from termwise.explain.resolve import Floats, Metadata, ResolvedModel, round_significant, to_plain
 
+BAND_COVERAGE = 0.9  # of the bands around main effects, pointwise
 MAX_EFFECTS, MAX_INPUTS = 36, 200  # in the metadata
 CURVE_GRID, SURFACE_GRID = 60, 24  # values of an input, alone and in a pair
 PARTIAL_INPUTS = 60  # partial dependence on more inputs than this takes too long
@@ -106,7 +107,7 @@ class Explanation(NamedTuple):
     groups: list[EffectGroup]  # all effects, also those that are not drawn
 
 
-def describe(
+def make_effects(
     members: list[Input], heights: Floats, strengths: Floats, band: Floats | None, observed: bool
 ) -> list[Effect]:
     """The effect of one input or two on each output; `observed` says whether the rows of the inputs are samples.
@@ -134,17 +135,17 @@ def describe(
 def exact_effects(model: AdditiveDecomposition, X: Any, grid: int, pair_grid: int) -> Explanation:
     """Pure effects over the samples of X, on grids of one size for an input alone and of another for pairs."""
     resolved, U = model.resolved, model.spread_rows() if X is None else model.encode(X)
-    purify = Purification(inputs_of(model.blocks, U), grid, pair_grid)
-    pure, constant = purify(model.parts(purify, U))
-    shares = variance_shares([part.rows for part in pure.values()])
-    mains = {key[0]: part.grid for key, part in pure.items() if len(key) == 1}  # of all inputs that are used
+    purify = Purification(U, make_inputs(model.blocks, U), grid, pair_grid)
+    pure, constant = purify(model)
+    shares = variance_shares([component.rows for component in pure.values()])
+    mains = {key[0]: component.grid for key, component in pure.items() if len(key) == 1}  # of all inputs that are used
     folds = fold_models(resolved, model.n_encoders)
-    bands = jackknife_bands([fold_effects(fold, model.n_encoders, mains, purify, U) for fold in folds], mains)
+    bands = jackknife_bands([fold_effects(fold, model.n_encoders, mains, purify) for fold in folds], mains)
     effects = []
-    for (key, part), share in zip(pure.items(), shares, strict=True):
-        if len(part.grid):
+    for (key, component), share in zip(pure.items(), shares, strict=True):
+        if len(component.grid):
             members, band = [purify.inputs[k] for k in key], bands.get(key[0]) if len(key) == 1 else None
-            found = describe(members, part.grid, part.rows.std(axis=0), band, observed=X is not None)
+            found = make_effects(members, component.grid, component.rows.std(axis=0), band, observed=X is not None)
             effects.append([replace(one, share=float(of)) for one, of in zip(found, share, strict=True)])
     totals = {purify.inputs[k].name: pure[k,].rows.std(axis=0) for k in mains}  # of inputs that act alone
     groups = model.groups()
@@ -197,7 +198,7 @@ def partial_dependence(resolved: ResolvedModel, X: Any) -> Explanation | None:
     X = X if is_frame(X) else densify(X)
     encoder = first if isinstance(first, TableEncoder) else TableEncoder().fit(X)
     U, start = np.asarray(encoder.transform(X), dtype=np.float64), int(encoder is first)
-    inputs = inputs_of(encoded_blocks(encoder), U)
+    inputs = make_inputs(encoded_blocks(encoder), U)
     curves, *of_folds = (
         {k: partial_curve(one_model, start, one, U, PARTIAL_GRID) for k, one in enumerate(inputs)}
         for one_model in [resolved, *fold_models(resolved, start)]
@@ -205,7 +206,7 @@ def partial_dependence(resolved: ResolvedModel, X: Any) -> Explanation | None:
     bands = jackknife_bands(of_folds, curves)
     totals = total_effects(inputs, [partial(all_outputs, resolved, start)] * len(inputs), U[evenly(len(U), TOTAL_ROWS)])
     effects = [
-        describe([one], curves[k], totals[one.name], bands.get(k), observed=True) for k, one in enumerate(inputs)
+        make_effects([one], curves[k], totals[one.name], bands.get(k), observed=True) for k, one in enumerate(inputs)
     ]
     offset = all_outputs(resolved, start, U).mean(axis=0) + resolved.intercept
     outputs = [list(on_output) for on_output in zip(*effects, strict=True)]
@@ -236,23 +237,34 @@ def all_outputs(resolved: ResolvedModel, start: int, U: Floats) -> Floats:
 
 
 def jackknife_bands(curves: list[dict[int, Floats]], mains: dict[int, Floats]) -> dict[int, Floats]:
-    """Half-widths of the bands around main effects, (m, q), from those of each fold, zero where these lack an input."""
-    if len(curves) < 2:
-        return {}
-    return {k: jackknife_band([found.get(k, np.zeros(main.shape)) for found in curves]) for k, main in mains.items()}
+    """Half-widths of the bands around main effects, (m, q), from the effects of K models that each leave out one fold.
+
+    The delete-a-group jackknife: the standard error is `sqrt((K - 1) / K sum_k (f_k - mean f)^2)`, whose factor
+    accounts for the overlap of the training folds (Shao and Wu 1989), times the quantile of Student's distribution with
+    K - 1 degrees of freedom. Selection is repeated in every fold, so its variation is included; the bias is not. The
+    effect of an input that the model of a fold does not use is zero.
+    """
+    K = len(curves)
+    bands: dict[int, Floats] = {}
+    if K < 2:
+        return bands
+    quantile = stats.t.ppf((1 + BAND_COVERAGE) / 2, K - 1)
+    for k, main in mains.items():
+        of_folds = np.array([found.get(k, np.zeros(main.shape)) for found in curves])
+        squares = ((of_folds - np.mean(of_folds, axis=0)) ** 2).sum(axis=0)
+        bands[k] = quantile * np.sqrt((K - 1) / K * squares)
+    return bands
 
 
-def fold_effects(
-    fold: ResolvedModel, start: int, mains: Iterable[int], purify: Purification, U: Floats
-) -> dict[int, Floats]:
+def fold_effects(fold: ResolvedModel, start: int, mains: Iterable[int], purify: Purification) -> dict[int, Floats]:
     """Main effects of the model of a fold, (m, q); its partial dependence if its terms cannot be separated."""
     if not len(fold.chosen):
         return {}
     try:
         model = AdditiveDecomposition.from_model(fold)
     except ValueError:
-        return {k: partial_curve(fold, start, purify.inputs[k], U, purify.grid_size) for k in mains}
-    return {key[0]: part.grid for key, part in purify(model.parts(purify, U))[0].items() if len(key) == 1}
+        return {k: partial_curve(fold, start, purify.inputs[k], purify.rows, purify.grid_size) for k in mains}
+    return {key[0]: component.grid for key, component in purify(model)[0].items() if len(key) == 1}
 
 
 # -- metadata ----------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Terms grouped into effects: the main effect of an input, the joint effect of two or more, and their shares."""
+"""Terms grouped into effects: the main effect of an input, the joint effect of two or more; shares, contributions."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from typing import Any
 import numpy as np
 
 from termwise._arrays import evenly, rows_of
-from termwise.basis import LagBasis
-from termwise.explain.decomposition import AdditiveDecomposition
-from termwise.explain.inputs import inputs_of as inputs_of_columns
-from termwise.explain.purification import Key, Part, Purification
+from termwise.deploy.predictor import Predictor
+from termwise.explain.decomposition import AdditiveDecomposition, Component, Key, Purification
+from termwise.explain.inputs import make_inputs
 from termwise.explain.resolve import Floats, Metadata, ResolvedModel, resolve, round_significant
 from termwise.fitted import inputs_of
 
@@ -60,14 +59,9 @@ def effect_name(inputs: Sequence[str]) -> str:
     return f"{', '.join(others)} and {last}" if others else last
 
 
-def input_labels(model: Any) -> list[str]:
-    """Return the names of the inputs of a fitted estimator."""
-    return [str(name) for name in getattr(model, "feature_names_in_", [f"x{j}" for j in range(model.n_features_in_)])]
-
-
-def variance_shares(parts: Sequence[Floats]) -> Floats:
-    """Variance of each part, (n, q), as a share of the sum over the parts, (number of parts, q)."""
-    variances = np.array([part.var(axis=0) for part in parts])
+def variance_shares(effects: Sequence[Floats]) -> Floats:
+    """Variance of each effect, (n, q), as a share of the sum over the effects, (number of effects, q)."""
+    variances = np.array([effect.var(axis=0) for effect in effects])
     total = variances.sum(axis=0)
     return variances / np.where(total > 0, total, 1.0)
 
@@ -97,12 +91,10 @@ def term_groups(resolved: ResolvedModel, X: Any) -> list[EffectGroup]:
 
     For terms that cannot be separated into main effects and interactions.
     """
-    model = resolved.model
     groups: dict[Key, list[int]] = {}
-    for term, inputs in enumerate(inputs_of(model.fitted_terms_)):
+    for term, inputs in enumerate(inputs_of(resolved.model.fitted_terms_)):
         groups.setdefault(inputs, []).append(term)
-    labels = input_labels(model)
-    names = {key: tuple(labels[j] for j in key) for key in groups}
+    names = {key: tuple(resolved.input_names[j] for j in key) for key in groups}
     if X is None or not groups:
         return list_groups(names, groups, None)
     G = resolved.evaluate(X, 0).astype(np.float64)
@@ -110,21 +102,14 @@ def term_groups(resolved: ResolvedModel, X: Any) -> list[EffectGroup]:
     return list_groups(names, groups, variance_shares(parts))
 
 
-def pure_groups(model: AdditiveDecomposition, X: Any) -> list[EffectGroup]:
-    """Return the pure effects over the samples of X, without the grids they are drawn on."""
-    U = model.encode(X)
-    purify = Purification(inputs_of_columns(model.blocks, U), 2, 2)
-    return column_groups(model, purify(model.parts(purify, U))[0])
-
-
-def column_groups(model: AdditiveDecomposition, parts: Mapping[Key, Part]) -> list[EffectGroup]:
+def column_groups(model: AdditiveDecomposition, pure: Mapping[Key, Component]) -> list[EffectGroup]:
     """Return pure effects grouped by columns of the table: all inputs that a column is encoded by are one."""
     origins, labels = model.origins()
     rows: dict[Key, Floats] = {}
     terms: dict[Key, list[int]] = {}
-    for key, part in parts.items():
+    for key, component in pure.items():
         columns = tuple(sorted({origins[k] for k in key}))
-        rows[columns] = rows.get(columns, 0.0) + part.rows
+        rows[columns] = rows.get(columns, 0.0) + component.rows
     for key, some in model.groups().items():
         terms.setdefault(tuple(sorted({origins[k] for k in key})), []).extend(some.tolist())
     names = {key: tuple(labels[j] for j in key) for key in rows}
@@ -133,17 +118,14 @@ def column_groups(model: AdditiveDecomposition, parts: Mapping[Key, Part]) -> li
 
 def effect_groups(resolved: ResolvedModel, X: Any) -> list[EffectGroup]:
     """Return the effects of a model: pure ones if its terms can be separated, else the terms grouped by inputs."""
-    lagged = any(isinstance(step, LagBasis) for step in resolved.steps)
-    X = None if X is None or lagged else rows_of(X, evenly(X.shape[0], EFFECT_ROWS))
+    X = None if X is None or resolved.reads_past else rows_of(X, evenly(X.shape[0], EFFECT_ROWS))
     if X is not None:
         with suppress(ValueError):  # terms of many inputs, or none
-            return pure_groups(AdditiveDecomposition.from_model(resolved), X)
+            model = AdditiveDecomposition.from_model(resolved)
+            U = model.encode(X)
+            purify = Purification(U, make_inputs(model.blocks, U), 2, 2)  # the grids are not drawn
+            return column_groups(model, purify(model)[0])
     return term_groups(resolved, X)
-
-
-def large_effects(groups: Sequence[EffectGroup]) -> list[EffectGroup]:
-    """Return the effects with a share of at least 1 %, or all where these are not known."""
-    return [group for group in groups if group.share is None or group.share >= MIN_SHARE] or list(groups[:1])
 
 
 def effects_table(estimator: Any, X: Any = None) -> list[dict[str, Any]]:
@@ -211,3 +193,90 @@ def groups_metadata(groups: Sequence[EffectGroup]) -> list[Metadata]:
         }
         for group in groups[:MAX_GROUPS]
     ]
+
+
+# -- contributions to single predictions -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Contributions:
+    """Outputs of a model as sums over its effects: `base + values.sum(axis=1)`.
+
+    Attributes
+    ----------
+    base : ndarray of shape (q,)
+        Mean output over the samples of the fit, or the intercept where their means are not known.
+    effects : list of str
+        Names of the effects, such as "age" or "age and bmi", the one that contributes most to the rows first.
+    values : ndarray of shape (m, number of effects, q)
+        Contribution of each effect to each row and output: the sum of its terms, less its mean over the samples.
+    """
+
+    base: Floats
+    effects: list[str]
+    values: Floats
+
+
+def contributions(predictor: Any, X: Any) -> Contributions:
+    """Split predictions into contributions of the effects: why a row has the prediction it has.
+
+    Terms are grouped by the inputs they depend on, as they are: a product of two inputs contributes to the joint effect
+    of both.
+
+    Parameters
+    ----------
+    predictor : Predictor
+        The model, with its metadata (`with_facts`), which have the inputs of the terms and their means. Without, every
+        term is an effect of its own, and the base is the intercept.
+    X : data frame or array-like of shape (m, d)
+        Inputs.
+
+    Returns
+    -------
+    contributions : Contributions
+        With `base`, `effects` and `values`. They add up to the output: the prediction of a regression, the score of
+        each class (of the second of two) for a classifier.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from termwise import ForwardRegressor, diagnostics
+    >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
+    >>> model = ForwardRegressor().fit(X, y)
+    >>> predictor = model.predictor_.with_facts(diagnostics.facts(model, X, y))
+    >>> found = diagnostics.contributions(predictor, X)
+    >>> found.effects[0]
+    's5'
+    >>> bool(abs(found.base + found.values.sum(axis=1) - model.predict(X)[:, None]).max() < 1e-3)
+    True
+    """
+    if not isinstance(predictor, Predictor):
+        raise TypeError(
+            f"predictor must be a Predictor, got {predictor!r}: load a model file with load_predictor, or use "
+            "model.predictor_.with_facts(diagnostics.facts(model, X, y))."
+        )
+    listed = (predictor.facts or {}).get("terms") or []
+    known = len(listed) == predictor.n_terms and all("inputs" in term for term in listed)
+    # effects are told apart by their inputs, not by their names: a column may be called "age and bmi"
+    keys: list[Any] = [tuple(term["inputs"]) for term in listed] if known else list(range(predictor.n_terms))
+    means = np.array([term.get("mean") or 0.0 for term in listed] if known else [0.0] * predictor.n_terms)
+    effects = list(dict.fromkeys(keys))
+    names = unique_names([effect_name(key) for key in effects] if known else predictor.term_names)
+    parts = (predictor.terms(X) - means)[:, :, None] * predictor.weights.T
+    values = np.zeros((len(parts), len(effects), len(predictor.intercept)))
+    for j, key in enumerate(keys):
+        values[:, effects.index(key)] += parts[:, j]
+    order = np.argsort(-(values**2).sum(axis=(0, 2)), kind="stable")
+    return Contributions(predictor.intercept + predictor.weights @ means, [names[k] for k in order], values[:, order])
+
+
+def unique_names(names: Sequence[str]) -> list[str]:
+    """Return names of which those that were used before are numbered."""
+    found: dict[str, None] = {}
+    for base in names:
+        name, number = base, 1
+        while name in found:
+            number += 1
+            name = f"{base} ({number})"
+        found[name] = None
+    return list(found)

@@ -142,7 +142,7 @@ class Input:
         return self.functions(self.rows)
 
 
-def inputs_of(blocks: list[Block], U: Floats) -> list[Input]:
+def make_inputs(blocks: list[Block], U: Floats) -> list[Input]:
     """The inputs that encoded columns belong to."""
     found, start = [], 0
     for block in blocks:

@@ -28,10 +28,12 @@ def escape(name: str) -> str:
     return name.replace("$", r"\$")
 
 
-def new_axes(who: str, high: int = 1, size: tuple[float, float] = (6.4, 4.0), **kwargs: Any) -> NDArray[np.object_]:
+def new_axes(
+    caller: str, n_rows: int = 1, size: tuple[float, float] = (6.4, 4.0), **kwargs: Any
+) -> NDArray[np.object_]:
     """Axes of a new figure, one above the other."""
-    pyplot = import_optional("matplotlib.pyplot", "plots", who)
-    _, axes = pyplot.subplots(high, 1, figsize=size, layout="constrained", squeeze=False, **kwargs)
+    pyplot = import_optional("matplotlib.pyplot", "plots", caller)
+    _, axes = pyplot.subplots(n_rows, 1, figsize=size, layout="constrained", squeeze=False, **kwargs)
     return axes[:, 0]
 
 

@@ -198,12 +198,12 @@ class ShapeDisplay:
     def _new_axes(self, count: int) -> NDArray[np.object_]:
         """Axes of a new figure, as square as possible, at most three in a row."""
         pyplot = import_optional("matplotlib.pyplot", "plots", "ShapeDisplay")
-        wide = min(3, int(np.ceil(np.sqrt(count))))
-        high = -(-count // wide)
-        figure = pyplot.figure(figsize=(1.2 + 3.2 * wide, 0.5 + 2.6 * high), layout="constrained")
+        n_columns = min(3, int(np.ceil(np.sqrt(count))))
+        n_rows = -(-count // n_columns)
+        figure = pyplot.figure(figsize=(1.2 + 3.2 * n_columns, 0.5 + 2.6 * n_rows), layout="constrained")
         shown = "all effects" if count == self.n_effects else f"effects ({count} of {self.n_effects} shown)"
         figure.suptitle(f"prediction = {self.offset:.3g} + the sum of {shown}", fontsize="medium")
-        return np.array([figure.add_subplot(high, wide, k + 1) for k in range(count)], dtype=object)
+        return np.array([figure.add_subplot(n_rows, n_columns, k + 1) for k in range(count)], dtype=object)
 
 
 def draw_main_effect(axes: Any, effect: Effect, limit: float, label: str) -> None:

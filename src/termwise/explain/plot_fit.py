@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
+from sklearn.metrics import confusion_matrix, r2_score
 
-from termwise._arrays import as_columns
+from termwise._arrays import as_columns, densify, to_host
 from termwise._checks import check_number, is_frame
+from termwise.basis import LagBasis, RadialBasis, SmoothBasis, UnionBasis
 from termwise.explain.effects import check_output
 from termwise.explain.plot_criteria import BLACK, BLUE, COLOURS, GREY, SKY, VERMILION, escape, hide_spines, new_axes
-from termwise.explain.resolve import as_numpy, classification_fit, regression_fit, resolve
+from termwise.explain.resolve import SCALERS, Metadata, ResolvedModel, as_numpy, best_interval, resolve, steps_of
 
 FIT_LEVELS = 16  # of filled contours
 MARKERS = ["o", "s", "^", "D", "v", "P", "X"]
+MARGIN = 0.05  # around the samples, as a share of their range
 MANY_SAMPLES = 400  # above which points are small
 
 
@@ -120,6 +125,90 @@ class FitDisplay:
         }
         draw[self.kind](self.ax_, self.data)
         return self
+
+
+# -- numbers -----------------------------------------------------------------------------------------------------------
+
+
+def regression_fit(
+    resolved: ResolvedModel, X: Any, y: NDArray[Any], *, output: int, coverage: float, grid: int
+) -> tuple[str, Metadata]:
+    """Kind of plot and its numbers for one output of a regression."""
+    predict = resolved.given.predict
+    predicted = as_columns(as_numpy(predict(X)))[:, output]
+    lags = resolved.steps[0] if resolved.steps else None
+    if isinstance(lags, LagBasis):
+        free_run = lags.free_run(resolved.given, X)
+        return "series", {"observed": y, "one_step": predicted, "free_run": free_run, "start": lags.max_lag_}
+    if np.shape(X)[1] > 2:
+        return "observed", {"observed": y, "predicted": predicted, "r2": r2_score(y, predicted)}
+    table, places, mesh = grid_over(X, grid)
+    heights = as_columns(as_numpy(predict(frame_like(X, mesh))))[:, output]
+    data: Metadata = {"inputs": table, "observed": y, "centers": centers_of(resolved), "x": places[0]}
+    if len(places) == 1:
+        data |= {"curve": heights, "coverage": coverage, "interval": None}
+        with suppress(ValueError):  # the model has not stored its samples
+            ends = best_interval(resolved.model, resolved.preprocess(frame_like(X, mesh)), coverage)
+            data["interval"] = tuple(as_columns(as_numpy(end))[:, output] for end in ends)
+        return "curve", data
+    return "surface", {**data, "y": places[1], "heights": heights.reshape(len(places[1]), len(places[0]))}
+
+
+def classification_fit(resolved: ResolvedModel, X: Any, y: NDArray[Any], grid: int) -> tuple[str, Metadata]:
+    """Kind of plot and its numbers for a classifier."""
+    classes, predicted = resolved.classes, as_numpy(resolved.given.predict(X))
+    assert classes is not None
+    names = [str(one) for one in classes]
+    if np.shape(X)[1] != 2:
+        return "classes", {"counts": confusion_matrix(y, predicted, labels=classes), "classes": names}
+    table, places, mesh = grid_over(X, grid)
+    regions = np.searchsorted(classes, as_numpy(resolved.given.predict(frame_like(X, mesh))))
+    return "decisions", {
+        "inputs": table,
+        "observed": np.searchsorted(classes, y),
+        "predicted": np.searchsorted(classes, predicted),
+        "classes": names,
+        "centers": centers_of(resolved),
+        "x": places[0],
+        "y": places[1],
+        "areas": regions.reshape(len(places[1]), len(places[0])),
+    }
+
+
+def grid_over(X: Any, size: int) -> tuple[NDArray[np.float64], list[NDArray[Any]], NDArray[Any]]:
+    """One or two inputs as an array, a grid of each over its range and a margin, and all combinations as rows."""
+    table = np.asarray(densify(X.to_numpy() if is_frame(X) else as_numpy(X)), dtype=np.float64)
+    places = []
+    for values in table.T:
+        margin = MARGIN * np.ptp(values) or 0.5
+        places.append(np.linspace(values.min() - margin, values.max() + margin, size))
+    return table, places, np.column_stack([axis.ravel() for axis in np.meshgrid(*places)])
+
+
+def frame_like(X: Any, rows: NDArray[Any]) -> Any:
+    """Rows as a frame with the columns of X, if that is one."""
+    if not is_frame(X):
+        return rows
+    return type(X)(rows, columns=X.columns) if hasattr(X, "iloc") else type(X)(rows, schema=list(X.columns))
+
+
+def centers_of(resolved: ResolvedModel) -> NDArray[np.float64]:
+    """Centres of the chosen radial functions in the units of the inputs; none where these cannot be recovered."""
+    *scalers, last = steps_of(resolved.preprocessing) + (resolved.steps or [None])
+    bases = [last.take(resolved.chosen)] if isinstance(last, RadialBasis | SmoothBasis | UnionBasis) else []
+    while any(isinstance(basis, UnionBasis) for basis in bases):
+        bases = [part for basis in bases for part in (basis.bases_ if isinstance(basis, UnionBasis) else [basis])]
+    radial = [to_host(basis.centers_) for basis in bases if isinstance(basis, RadialBasis | SmoothBasis)]
+    centers = np.vstack([np.empty((0, resolved.model.n_features_in_)), *radial])
+    centers = centers[np.isfinite(centers).all(axis=1)]
+    if not len(centers) or not all(isinstance(step, SCALERS) for step in scalers):
+        return centers[:0]
+    for scaler in reversed(scalers):
+        centers = scaler.inverse_transform(centers)
+    return centers
+
+
+# -- drawing -----------------------------------------------------------------------------------------------------------
 
 
 def draw_curve(axes: Any, data: dict[str, Any]) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import os
-from importlib.metadata import version
 from importlib.resources import files
 from typing import Any
 
@@ -17,7 +16,7 @@ from termwise._files import write_file
 from termwise.basis import LagBasis
 from termwise.deploy.facts import check_facts
 from termwise.deploy.predictor import Predictor
-from termwise.explain.diagnostics import MAX_ROWS, fit_metadata
+from termwise.explain.diagnostics import MAX_ROWS, fit_metadata, predictor_metadata
 from termwise.explain.diagnostics import facts as collect_facts
 from termwise.explain.groups import MIN_SHARE, effect_name
 from termwise.explain.resolve import CRITERION_NAMES, Metadata, as_numpy, resolve, round_significant
@@ -29,8 +28,7 @@ SCRIPTS = ["core.js", "path.js", "effects.js"]
 REQUIRED = ["model", "scores", "baselines", "criteria", "terms", "effects", "notes", "reproduce", "versions"]
 OPTIONAL = ["path", "fit", "confusion", "penalty", "trials", "search", "no_effects", "importance", "reliability",
             "groups"]  # fmt: skip
-MISCLASSIFICATION = "leave-one-out misclassification rate"
-NAMES = CRITERION_NAMES | {"loo_error": MISCLASSIFICATION, "loo_error_rate": MISCLASSIFICATION}
+NAMES = CRITERION_NAMES | dict.fromkeys(["loo_error", "loo_error_rate"], "leave-one-out misclassification rate")
 METRICS = {"R2": "R²", "accuracy": "accuracy"}
 TARGETS = {
     "ridge": "distilled from a ridge fit, both stages",
@@ -92,28 +90,11 @@ def render(
     parts = {name: folder.joinpath(name).read_text(encoding="utf-8") for name in ("page.html", "page.css", *SCRIPTS)}
     strict = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined)
     strict.filters |= {"short": short, "counted": counted, "per_cent": per_cent, "score": score, "error": with_error}
-    all_keys = dict.fromkeys(OPTIONAL) | facts
-    terms = counted(facts["model"]["n_terms"], "term")
-    page_title = f"{facts['model']['target']} in {terms}" if facts["model"]["target"] else f"A model of {terms}"
+    scripts = "".join(parts[name] for name in SCRIPTS)
     content = {
-        "title": title or page_title,
-        "facts": all_keys,
-        "data": data,
-        "sections": sections(all_keys, data),
-        "headline": headline(facts["model"]),
-        "cards": cards(facts),
-        "bars": bars(facts),
-        "importance": importance_table(facts),
-        "shares": shares_table(facts),
-        "triples": any(len(group["inputs"]) > 2 for group in facts.get("groups") or []),
-        "grouped": is_grouped(facts),
-        "larger": size_lines(facts["model"].get("larger_sizes") or []),
-        "trials": trials_table(facts),
-        "notes": notes(facts),
-        "metrics": METRICS,
-        "quoted": quoted_score(facts["scores"]),
+        **page_content(facts, data, title),
         "css": markup(parts["page.css"]),
-        "js": markup('(() => {\n"use strict";\n' + "".join(parts[name] for name in SCRIPTS) + "})();"),
+        "js": markup(f'(() => {{\n"use strict";\n{scripts}}})();'),
         "facts_json": markup(safe_json({"facts": facts, "data": data, "names": NAMES})),
     }
     try:
@@ -165,45 +146,13 @@ def write_report(
     write_file(path, render(model, X=X, y=y, title=title))
 
 
-# -- predictors and other samples --------------------------------------------------------------------------------------
-
-
-def predictor_metadata(predictor: Predictor) -> Metadata:
-    """Metadata of a predictor saved without that of its fit: its terms and weights."""
-    classes, q = predictor.classes, len(predictor.intercept)
-    outputs = [f"y{j}" for j in range(q)] if q > 1 else ["y"]
-    if classes is not None:
-        outputs = [str(one) for one in (classes if q > 1 else classes[-1:])]
-    unknown = ["n", "n_candidates", "dictionary", "alpha", "dof", "noise", "stop_reason", "target", "criterion"]
-    return {
-        "model": {
-            **dict.fromkeys(unknown),
-            "class": "Predictor",
-            "task": predictor.task,
-            "d": len(predictor.inputs),
-            "n_terms": predictor.n_terms,
-            "outputs": outputs,
-            "classes": None if classes is None else [str(one) for one in classes],
-            "intercept": round_significant(predictor.intercept),
-        },
-        "scores": {"held_out": None, "cross_validation": None},
-        "baselines": [],
-        "criteria": [],
-        "terms": [
-            {"name": name, "weight": round_significant(weight), "std_error": None}
-            for name, weight in zip(predictor.term_names, predictor.weights.T, strict=True)
-        ],
-        "effects": [],
-        "no_effects": "",
-        "notes": ["The predictor was saved without metadata of its fit."],
-        "reproduce": 'import termwise\n\nmodel = termwise.load_predictor("model.json")\nmodel.predict(X)',
-        "versions": {"termwise": version("termwise")},
-    }
-
-
 def scores_on_data(model: Any, X: Any, y: Any) -> Metadata:
     """Score of a model or predictor on any samples, with observed and predicted values."""
-    past = rows_of_the_past(model)  # the first rows of a time series have none, and are not scored
+    past = 0  # rows that a prediction reads before its own: the first ones of a time series are not scored
+    if isinstance(model, Predictor):
+        past = 0 if model._program.lags is None else model._program.lags.longest
+    elif isinstance(first := next(iter(resolve(model).steps), None), LagBasis):
+        past = first.max_lag_
     y, predicted = as_numpy(y)[past:], as_numpy(model.predict(X))[past:]
     classes = getattr(model, "classes", getattr(model, "classes_", None))
     if classes is not None:
@@ -214,14 +163,6 @@ def scores_on_data(model: Any, X: Any, y: Any) -> Metadata:
     scores = score_metadata(Y, F, None)
     scores |= {name: round_significant(scores[name]) for name in ("rmse", "mae")}
     return {**scores, "fit": fit_metadata(rows, Y, F[rows], None), "confusion": None}
-
-
-def rows_of_the_past(model: Any) -> int:
-    """Number of earlier rows that a prediction reads: none unless the model is one of a time series."""
-    if isinstance(model, Predictor):
-        return 0 if model._program.lags is None else model._program.lags.longest
-    first = next(iter(resolve(model).steps), None)
-    return int(first.max_lag_) if isinstance(first, LagBasis) else 0
 
 
 # -- numbers as text ---------------------------------------------------------------------------------------------------
@@ -261,6 +202,31 @@ def with_error(one: Metadata, metric: str) -> str:
 # -- content of the page -----------------------------------------------------------------------------------------------
 
 
+def page_content(facts: Metadata, data: Metadata | None, title: str | None) -> dict[str, Any]:
+    """What the template shows: its variables by name."""
+    terms, all_keys = counted(facts["model"]["n_terms"], "term"), dict.fromkeys(OPTIONAL) | facts
+    page_title = f"{facts['model']['target']} in {terms}" if facts["model"]["target"] else f"A model of {terms}"
+    sets = [tuple(term["inputs"]) for term in facts["terms"] if "inputs" in term]
+    return {
+        "title": title or page_title,
+        "facts": all_keys,
+        "data": data,
+        "sections": sections(all_keys, data),
+        "headline": headline(facts["model"]),
+        "cards": cards(facts),
+        "bars": bars(facts),
+        "importance": importance_table(facts),
+        "shares": shares_table(facts),
+        "triples": any(len(group["inputs"]) > 2 for group in facts.get("groups") or []),
+        "grouped": 1 < len(set(sets)) < len(sets),  # a list of terms is read more easily by effect
+        "larger": size_lines(facts["model"].get("larger_sizes") or []),
+        "trials": trials_table(facts),
+        "notes": notes(facts),
+        "metrics": METRICS,
+        "quoted": quoted_score(facts["scores"]),
+    }
+
+
 def sections(facts: Metadata, data: Metadata | None) -> dict[str, str]:
     """Headings of the sections of the page, by their anchors."""
     averages = facts["effects"] and facts["effects"][0].get("kind") == "average"
@@ -268,13 +234,11 @@ def sections(facts: Metadata, data: Metadata | None) -> dict[str, str]:
     effects = "Partial dependence" if averages else "Main effects and interactions" if interactions else "Main effects"
     fit = facts["fit"] and facts["fit"]["observed"] and all(isinstance(one, list) for one in facts["fit"]["observed"])
     residuals = fit and facts["model"]["n_terms"]  # those of a mean are of no interest
+    quality = facts["scores"].get("held_out") and "Held-out performance and baselines"
+    if not quality and facts["scores"].get("cross_validation") and facts["baselines"]:
+        quality = "Cross-validated performance and baselines"
     headings = {
-        "quality": (facts["scores"].get("held_out") and "Held-out performance and baselines")
-        or (
-            facts["scores"].get("cross_validation")
-            and facts["baselines"]
-            and "Cross-validated performance and baselines"
-        ),
+        "quality": quality,
         "data": data and "Performance on these data",
         "effects": facts["effects"] and effects,
         "path": facts["path"] and "Error along the path",
@@ -387,12 +351,6 @@ def shares_table(facts: Metadata) -> list[dict[str, Any]]:
         }
         for name, share, terms in rows
     ]
-
-
-def is_grouped(facts: Metadata) -> bool:
-    """Whether some terms depend on the same inputs, so that a list of terms is read more easily by effect."""
-    sets = [tuple(term["inputs"]) for term in facts["terms"] if "inputs" in term]
-    return 1 < len(set(sets)) < len(sets)
 
 
 def trials_table(facts: Metadata) -> dict[str, Any] | None:

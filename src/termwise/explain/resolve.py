@@ -5,19 +5,19 @@ from __future__ import annotations
 import warnings
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn import preprocessing as scaling
-from sklearn.metrics import confusion_matrix, r2_score
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from termwise._arrays import as_columns, densify, evenly, is_foreign, to_host
 from termwise._checks import is_frame
 from termwise._numerics import SPECTRUM_PLOT_FLOOR
-from termwise.basis import LagBasis, RadialBasis, SmoothBasis, UnionBasis
+from termwise.basis import LagBasis
 from termwise.basis.base import inputs_of_columns, restrict
 from termwise.estimators.base import TermModel
 from termwise.estimators.data import code_known_labels
@@ -34,7 +34,6 @@ SIGNIFICANT_DIGITS = 6  # of the numbers in metadata
 MAX_SIZES, MIN_SIZES = 60, 12  # sizes of the path whose weights are computed; fewer for many samples and terms
 SIZES_FLOPS = 2e9  # budget for those weights, a second or two
 PENALTIES = 121  # values of alpha at which criteria are computed
-MARGIN = 0.05  # around the samples, as a share of their range
 PENALTY_DECADES = 2.0  # by which they reach beyond the eigenvalues, on either side
 # Scalers of single columns: effects and centres are shown in the units before them.
 SCALERS = (scaling.MaxAbsScaler, scaling.MinMaxScaler, scaling.PowerTransformer, scaling.QuantileTransformer,
@@ -78,6 +77,17 @@ class ResolvedModel:
     weight_of_rows: Floats | None = None  # (n,), where it is known which samples have weight zero
     read: NDArray[np.intp] | None = None  # encoded columns that the terms take, where these are not all
 
+    @cached_property
+    def input_names(self) -> list[str]:
+        """Names of the inputs of the model itself."""
+        names = getattr(self.model, "feature_names_in_", [f"x{j}" for j in range(self.model.n_features_in_)])
+        return [str(name) for name in names]
+
+    @property
+    def reads_past(self) -> bool:
+        """Whether a prediction reads the rows before its own, so that rows cannot be left out."""
+        return any(isinstance(step, LagBasis) for step in self.steps)
+
     def preprocess(self, X: Any) -> Any:
         """Inputs of the model itself."""
         return X if self.preprocessing is None or X is None else self.preprocessing.transform(X)
@@ -99,8 +109,7 @@ class ResolvedModel:
     def term_names(self, candidates: NDArray[np.intp]) -> list[str]:
         """Names of some candidate terms."""
         if self.model.basis_ is None:
-            names = getattr(self.model, "feature_names_in_", None)
-            return [f"x{j}" if names is None else str(names[j]) for j in candidates]
+            return [self.input_names[j] for j in candidates]
         basis = restrict(self.model.basis_, candidates)
         if hasattr(basis, "get_feature_names_out"):
             return [str(name) for name in basis.get_feature_names_out()]
@@ -143,6 +152,12 @@ def resolve(estimator: Any, caller: str = "resolve") -> ResolvedModel:
         std_errors=std_errors,
         loo_residuals=None if statistics is None else statistics.residuals,
     )
+
+
+def best_interval(model: Any, X: Any, coverage: float) -> tuple[Any, Any]:
+    """Intervals that account for the selection of terms, or intervals given the terms if it was not repeated."""
+    given = model.selects_terms and model.fitted_terms_.fold_models is None
+    return model.predict_interval(X, coverage=coverage, method="jackknife+" if given else "auto")
 
 
 def steps_of(transformer: Any) -> list[Any]:
@@ -189,8 +204,7 @@ def path_metadata(resolved: ResolvedModel, y: NDArray[Any] | None = None) -> Met
             choices[name] = min((row[name], row["size"]) for row in candidates)[1]
     if len(path) and not refitted:
         choices |= {name: path.choose(name) for name in path.size_criteria}
-    labels = getattr(model, "feature_names_in_", [f"x{j}" for j in range(model.n_features_in_)])
-    inputs = [[str(labels[j]) for j in some] for some in inputs_of_columns(model.basis_, path.terms)]
+    inputs = [[resolved.input_names[j] for j in some] for some in inputs_of_columns(model.basis_, path.terms)]
     named = {} if path.error_name == "squared error" else {"error_name": path.error_name}
     found = {"criteria": criteria, "choices": choices, "path": rows, "sizes": sizes}
     return {**found, "path_terms": names, "path_inputs": inputs, **named}
@@ -256,93 +270,6 @@ def penalty_curves(resolved: ResolvedModel, X: Any, y: NDArray[Any]) -> dict[str
     curves = {name: spectrum.score(name, alphas) for name in CRITERIA}
     numbers = {"alpha": alphas, "dof": spectrum.problem.rows.n - residual_dof, **curves}
     return {name: round_significant(values) for name, values in numbers.items()}
-
-
-# -- fit next to the samples -------------------------------------------------------------------------------------------
-
-
-def regression_fit(
-    resolved: ResolvedModel, X: Any, y: NDArray[Any], *, output: int, coverage: float, grid: int
-) -> tuple[str, Metadata]:
-    """Kind of plot and its numbers for one output of a regression."""
-    predict = resolved.given.predict
-    predicted = as_columns(as_numpy(predict(X)))[:, output]
-    lags = resolved.steps[0] if resolved.steps else None
-    if isinstance(lags, LagBasis):
-        free_run = lags.free_run(resolved.given, X)
-        return "series", {"observed": y, "one_step": predicted, "free_run": free_run, "start": lags.max_lag_}
-    if np.shape(X)[1] > 2:
-        return "observed", {"observed": y, "predicted": predicted, "r2": r2_score(y, predicted)}
-    table, places, mesh = grid_over(X, grid)
-    heights = as_columns(as_numpy(predict(like(X, mesh))))[:, output]
-    data: Metadata = {"inputs": table, "observed": y, "centers": centers_of(resolved), "x": places[0]}
-    if len(places) == 1:
-        data |= {"curve": heights, "coverage": coverage, "interval": None}
-        with suppress(ValueError):  # the model has not stored its samples
-            ends = best_interval(resolved.model, resolved.preprocess(like(X, mesh)), coverage)
-            data["interval"] = tuple(as_columns(as_numpy(end))[:, output] for end in ends)
-        return "curve", data
-    return "surface", {**data, "y": places[1], "heights": heights.reshape(len(places[1]), len(places[0]))}
-
-
-def best_interval(model: Any, X: Any, coverage: float) -> tuple[Any, Any]:
-    """Intervals that account for the selection of terms, or intervals given the terms if it was not repeated."""
-    given = model.selects_terms and model.fitted_terms_.fold_models is None
-    return model.predict_interval(X, coverage=coverage, method="jackknife+" if given else "auto")
-
-
-def classification_fit(resolved: ResolvedModel, X: Any, y: NDArray[Any], grid: int) -> tuple[str, Metadata]:
-    """Kind of plot and its numbers for a classifier."""
-    classes, predicted = resolved.classes, as_numpy(resolved.given.predict(X))
-    assert classes is not None
-    names = [str(one) for one in classes]
-    if np.shape(X)[1] != 2:
-        return "classes", {"counts": confusion_matrix(y, predicted, labels=classes), "classes": names}
-    table, places, mesh = grid_over(X, grid)
-    regions = np.searchsorted(classes, as_numpy(resolved.given.predict(like(X, mesh))))
-    return "decisions", {
-        "inputs": table,
-        "observed": np.searchsorted(classes, y),
-        "predicted": np.searchsorted(classes, predicted),
-        "classes": names,
-        "centers": centers_of(resolved),
-        "x": places[0],
-        "y": places[1],
-        "areas": regions.reshape(len(places[1]), len(places[0])),
-    }
-
-
-def grid_over(X: Any, size: int) -> tuple[NDArray[np.float64], list[NDArray[Any]], NDArray[Any]]:
-    """One or two inputs as an array, a grid of each over its range and a margin, and all combinations as rows."""
-    table = np.asarray(densify(X.to_numpy() if is_frame(X) else as_numpy(X)), dtype=np.float64)
-    places = []
-    for values in table.T:
-        margin = MARGIN * np.ptp(values) or 0.5
-        places.append(np.linspace(values.min() - margin, values.max() + margin, size))
-    return table, places, np.column_stack([axis.ravel() for axis in np.meshgrid(*places)])
-
-
-def like(X: Any, rows: NDArray[Any]) -> Any:
-    """Rows as a frame with the columns of X, if that is one."""
-    if not is_frame(X):
-        return rows
-    return type(X)(rows, columns=X.columns) if hasattr(X, "iloc") else type(X)(rows, schema=list(X.columns))
-
-
-def centers_of(resolved: ResolvedModel) -> NDArray[np.float64]:
-    """Centres of the chosen radial functions in the units of the inputs; none where these cannot be recovered."""
-    *scalers, last = steps_of(resolved.preprocessing) + (resolved.steps or [None])
-    bases = [last.take(resolved.chosen)] if isinstance(last, RadialBasis | SmoothBasis | UnionBasis) else []
-    while any(isinstance(basis, UnionBasis) for basis in bases):
-        bases = [part for basis in bases for part in (basis.bases_ if isinstance(basis, UnionBasis) else [basis])]
-    radial = [to_host(basis.centers_) for basis in bases if isinstance(basis, RadialBasis | SmoothBasis)]
-    centers = np.vstack([np.empty((0, resolved.model.n_features_in_)), *radial])
-    centers = centers[np.isfinite(centers).all(axis=1)]
-    if not len(centers) or not all(isinstance(step, SCALERS) for step in scalers):
-        return centers[:0]
-    for scaler in reversed(scalers):
-        centers = scaler.inverse_transform(centers)
-    return centers
 
 
 # -- plain data --------------------------------------------------------------------------------------------------------

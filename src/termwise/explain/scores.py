@@ -20,7 +20,7 @@ from sklearn.preprocessing import StandardScaler
 from termwise._arrays import as_columns, densify, evenly, rows_of
 from termwise._checks import is_frame
 from termwise.basis import LagBasis, TableEncoder
-from termwise.explain.folds import fold_probabilities, probability_scores
+from termwise.explain.probabilities import fold_probabilities, probability_scores
 from termwise.explain.resolve import Metadata, ResolvedModel, as_numpy, best_interval, resolve
 
 TABLE_ENTRIES = 20_000_000  # above which a table is not searched for duplicates, and no baselines are fitted to it
@@ -148,8 +148,7 @@ def held_out_comparison(
     for name, (title, linear) in baseline_models(resolved.classes is None, [y[rows]]).items():
         pipeline = fit_baseline(linear, rows_of(G, rows), y[rows])
         score = score_metadata(y_test[test], pipeline.predict(rows_of(G_test, test)), resolved.classes)
-        baselines.append({"name": name, "title": title, "value": score["value"], "std_error": score["std_error"],
-                          "terms": count_terms(pipeline), **subset})  # fmt: skip
+        baselines.append(baseline_metadata(name, title, score, count_terms(pipeline)) | subset)
     return held_out, baselines
 
 
@@ -228,7 +227,11 @@ def cross_validated_comparison(
     if score is None:
         splits = make_splits(y, classes is not None, cv, random_state)
         score = score_metadata(*out_of_fold(estimator, X, y, classes, splits))
-        score |= {"n_folds": len(splits), "protocol": describe_splits(splits)}
+        protocol = f"{len(splits)}-fold cross-validation"
+        if all(train.max() < test.min() for train, test in splits):
+            n_test = sum(len(test) for _, test in splits)
+            protocol = f"time series cross-validation, {len(splits)} folds of the last {n_test:,} samples"
+        score |= {"n_folds": len(splits), "protocol": f"{protocol}, selection repeated"}
     else:
         splits = own_splits(estimator, y, score["n"], classes is not None, random_state)
     table = TableEncoder().fit_transform(X) if is_frame(X) else X
@@ -245,8 +248,7 @@ def cross_validated_comparison(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # as in `fit_baseline`
             found = score_metadata(*out_of_fold(pipeline, G, y, classes, some))
-        baselines.append({"name": name, "title": title, "value": found["value"], "std_error": found["std_error"],
-                          "terms": count_terms(pipeline), **subset})  # fmt: skip
+        baselines.append(baseline_metadata(name, title, found, count_terms(pipeline)) | subset)
     return score, baselines
 
 
@@ -315,14 +317,6 @@ def make_splits(y: NDArray[Any], stratify: bool, cv: Any, random_state: int) -> 
         return list(cv.split(np.zeros(len(y)), y))
 
 
-def describe_splits(splits: Splits) -> str:
-    """Describe a cross-validation in words."""
-    n_test = sum(len(test) for _, test in splits)
-    if all(train.max() < test.min() for train, test in splits):
-        return f"time series cross-validation, {len(splits)} folds of the last {n_test:,} samples, selection repeated"
-    return f"{len(splits)}-fold cross-validation, selection repeated"
-
-
 def out_of_fold(
     estimator: Any, X: Any, y: NDArray[Any], classes: NDArray[Any] | None, splits: Splits
 ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any] | None, NDArray[Any] | None]:
@@ -366,6 +360,11 @@ def fit_baseline(linear: Any, G: Any, y: NDArray[Any]) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # penalties too small for the solver to converge are not selected
         return pipeline.fit(G, y)
+
+
+def baseline_metadata(name: str, title: str, score: Metadata, n_terms: int) -> Metadata:
+    """Score of a baseline on the same samples as the model."""
+    return {"name": name, "title": title, "value": score["value"], "std_error": score["std_error"], "terms": n_terms}
 
 
 def count_terms(pipeline: Any) -> int:

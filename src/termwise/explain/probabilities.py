@@ -1,4 +1,4 @@
-"""Diagnostics from the models of the folds: out-of-fold probabilities, their scores, selection frequency of inputs."""
+"""Probabilities of classes: those of samples outside the folds of a fit, their scores, and reliability curves."""
 
 from __future__ import annotations
 
@@ -18,17 +18,6 @@ from termwise.explain.resolve import Floats, Metadata, ResolvedModel, round_sign
 from termwise.linalg.calibration import calibrate, class_scores
 
 MAX_BINS, BIN_SAMPLES = 10, 20  # of a reliability curve; fewer bins than that for few samples
-MAX_INPUTS = 500  # whose frequencies are listed
-
-
-def frequency_metadata(resolved: ResolvedModel) -> Metadata:
-    """Share of the folds in which each input was selected, by its name."""
-    shares = getattr(resolved.model, "selection_frequency_", None)
-    if shares is None:
-        return {}
-    names = getattr(resolved.model, "feature_names_in_", [f"x{j}" for j in range(len(shares))])
-    order = np.argsort(-np.asarray(shares), kind="stable")[:MAX_INPUTS]
-    return {"selection_frequency": {str(names[j]): round_significant(shares[j]) for j in order}}
 
 
 def fold_rows(resolved: ResolvedModel, X: Any, y: NDArray[Any]) -> NDArray[np.intp] | None:
