@@ -10,7 +10,15 @@ import pytest
 from conftest import refuse_large
 from test_fusion import arguments, formula
 
-from termwise import BasisRidge, ForwardClassifier, ForwardRegressor, PrefilterClassifier, RadialBasis, forward_path
+from termwise import (
+    BasisRidge,
+    ForwardClassifier,
+    ForwardRegressor,
+    PrefilterClassifier,
+    RadialBasis,
+    TermwiseRegressor,
+    forward_path,
+)
 from termwise._arrays import to_host
 from termwise._fusion import columns_at
 from termwise.selection import RULES
@@ -222,3 +230,17 @@ def test_a_gpu_that_is_not_the_current_one(rule):
     path = forward_path(torch.asarray(G, device="cuda:1"), torch.asarray(y, device="cuda:1"), rule=rule, max_terms=10)
     assert path.terms.tolist() == forward_path(G, y, rule=rule, max_terms=10).terms.tolist()
     assert torch.cuda.current_device() == 0
+
+
+@pytest.mark.parametrize("dictionary", ["linear", "pairs", "smooth", "steps"])
+def test_automatic_regressor(there, dictionary):
+    """Paths of all folds at once: the model is that of the host."""
+    rng = np.random.default_rng(3)
+    X = rng.uniform(size=(1300, 4))
+    y = np.sin(5 * X[:, 0]) + X[:, 1] * X[:, 2] + (X[:, 3] > 0.4) + 0.2 * rng.normal(size=len(X))
+    model, expected = (
+        TermwiseRegressor(dictionary=dictionary, target="data").fit(*data) for data in ((there(X), there(y)), (X, y))
+    )
+    assert model.n_terms_ == expected.n_terms_
+    assert model.cv_error_ == pytest.approx(expected.cv_error_)
+    np.testing.assert_allclose(to_host(model.predict(there(X))), expected.predict(X), atol=1e-6)

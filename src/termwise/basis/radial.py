@@ -37,6 +37,11 @@ KERNELS: dict[str, Any] = {
 MEDIAN_ROWS = 1000  # half a million pairs determine a median to well under a percent
 
 
+# Number of centres up to which each is the best of several draws. With 1,300 centres of 4,000 rows, 18 tables and two
+# splits, the errors of models with one draw were 0.991 and 0.995 of these (isotropic Gaussians, and with relevances).
+GREEDY_CENTERS = 500
+
+
 class RadialBasis(Basis):
     """Radial functions around centres.
 
@@ -220,11 +225,12 @@ def kmeans_plusplus_rows(X: NDArray[Any], count: int, rng: np.random.RandomState
     Each is the best of a few rows, the one that leaves the least sum of squared distances of all rows to the nearest
     row drawn; these few are drawn with probabilities proportional to such distances. Draws are those of scikit-learn's
     `kmeans_plusplus`, which validates and allocates anew for every row. Distances are products as in `KernelDesign`.
+    Many rows are spread well by drawing one at a time, plain k-means++, in a fraction of the time.
     """
     X = X - X.mean(axis=0, dtype=np.float64)  # products cancel less
     squares, ones = arrays.row_squares(X)[:, None], np.ones((len(X), 1))
     left, right = np.hstack([-2 * X, squares, ones]), np.ascontiguousarray(np.hstack([X, ones, squares]).T)
-    rows, trials = np.empty(count, dtype=np.intp), 2 + int(np.log(count))
+    rows, trials = np.empty(count, dtype=np.intp), 1 if count > GREEDY_CENTERS else 2 + int(np.log(count))
     rows[0] = rng.choice(len(X), p=np.full(len(X), 1 / len(X)))
     nearest = np.maximum(left[rows[0]] @ right, 0.0)
     workspace, total = np.empty((trials, len(X))), nearest.sum()

@@ -15,7 +15,7 @@ from termwise.estimators.data import read
 from termwise.estimators.design import fit_design, warn_of_lost_digits
 from termwise.linalg.criteria import CRITERIA
 from termwise.linalg.least_squares import least_squares_problem, measure
-from termwise.linalg.spectrum import Spectrum, best_alpha
+from termwise.linalg.spectrum import Spectrum, best_alpha, unpenalised_solution
 
 
 def resolve_alpha(alpha: Any, spectrum: Spectrum) -> tuple[float, str]:
@@ -155,7 +155,7 @@ class BasisRidge(MultiOutputMixin, RegressorMixin, TermModel):
                 NumericalWarning,
                 stacklevel=2,
             )
-        solution = spectrum.solution(alpha)
+        solution = (unpenalised_solution(problem) if alpha == 0 else None) or spectrum.solution(alpha)
         criteria = measure(problem.rows, solution)
         for name in set(CRITERIA) - {"loo"}:  # as limits, which a fit without residual degrees of freedom needs
             criteria[name] = float(spectrum.score(name, alpha)[0])

@@ -18,6 +18,7 @@ shrinkage_j by `shrinkage_j / alpha -> 1/mu_j`, since a common factor cancels in
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,7 @@ from termwise._arrays import (
     total,
 )
 from termwise._numerics import (
+    COLUMN_SPREAD_MAX,
     EXACT_ROW,
     GRAM_EIGENVALUE_MIN,
     LEVERAGE_GAP_MIN,
@@ -191,6 +193,25 @@ class Spectrum:
             limits = namespace(U).where(alone[:, None], at(self.problem.Y, saturated), limits)
             errors = put_at(errors, saturated, limits)
         return errors / gap[:, None]
+
+
+def unpenalised_solution(problem: Problem) -> Solution | None:
+    """Return the weights without a penalty of columns in very different units; None for others, or if they depend.
+
+    Singular values lose the digits of columns that are tiny beside others. Where the weights are unique they do not
+    depend on the units, so that columns are scaled to norms about one, by powers of two, which are exact.
+    """
+    G, norms = problem.G, to_host(column_squares(problem.G)) ** 0.5
+    if not len(norms) or norms.max() <= COLUMN_SPREAD_MAX * norms.min() or not norms.min():
+        return None
+    scale = from_host(2.0 ** np.round(np.log2(norms)), G)
+    rounding = None if problem.rounding is None else problem.rounding / scale
+    spectrum = Spectrum(replace(problem, G=G / scale, owned=True, rounding=rounding))
+    if len(spectrum.s) < len(norms):
+        return None
+    scaled = spectrum.solution(0.0)
+    first, *others = scaled.factors
+    return replace(scaled, weights=scaled.weights / scale[:, None], factors=(first / scale[:, None], *others))
 
 
 def decompose(

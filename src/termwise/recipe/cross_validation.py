@@ -31,6 +31,7 @@ Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 CACHED_BYTES = 1 << 22  # of a design matrix, up to which passes over it are fast
+KEPT_BYTES = 1 << 26  # of a design matrix of Gaussians or rules that may be kept for a fold
 KEPT_ENTRIES = 1 << 17  # of the centres of Gaussians, a megabyte, or rules that may be kept for a fold
 
 # -- paths without a fold ----------------------------------------------------------------------------------------------
@@ -354,15 +355,17 @@ class TrainingDesign(NamedTuple):
         return G if cached else G.astype(np.float32)
 
     def to_continue(self) -> Basis | Self:
-        """Return what a longer path needs: Gaussians and rules, which take time to fit, without their design matrix.
+        """Return what a longer path needs: Gaussians and rules, which take time to fit.
 
-        Other functions, and Gaussians of many inputs, would take too much memory: they are fitted again, with the
-        parameters that were learned from the targets.
+        Their design matrix is kept if it is not large. Other functions, and Gaussians of many inputs, would take too
+        much memory: they are fitted again, with the parameters that were learned from the targets.
         """
         functions = self.functions
         entries = functions.n_functions * (functions.n_features_in_ if isinstance(functions, SmoothBasis) else 1)
         if not isinstance(functions, SmoothBasis | UnionBasis) or entries > KEPT_ENTRIES:
             return self.basis.with_fitted_params()
+        if self.G is not None and self.G.nbytes <= KEPT_BYTES:
+            return self
         return self._replace(G=None, table=self.table if isinstance(self.basis, LevelMeans) else None)
 
     def ridge(self, Y: Floats, sample_weight: Floats) -> RidgeTarget:
