@@ -403,6 +403,18 @@ def test_comparison_of_pipelines_and_models_without_samples(sample):
     assert len(baselines) == 3
 
 
+def test_facts_of_a_table_that_ends_with_an_identifier(table):
+    X, y = table
+    named = X.assign(name=[f"machine {i}" for i in range(len(X))])
+    model = TermwiseRegressor(4, dictionary="additive", target="data").fit(named, y)
+    for found in (diagnostics.facts(model, named, y), diagnostics.facts(model)):
+        assert {one for group in found["groups"] for one in group["inputs"]} == {"speed", "fuel"}
+        assert {one["input"] for one in found["importance"]} == {"speed", "fuel"}
+    for samples in (named, None):
+        assert {one for row in diagnostics.effects_table(model, samples) for one in row["inputs"]} == {"speed", "fuel"}
+    assert "share of the variance" in model.summary()
+
+
 # -- without the samples of the fit ------------------------------------------------------------------------------------
 
 

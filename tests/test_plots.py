@@ -214,6 +214,22 @@ def test_without_samples_values_are_spread_evenly(kind, table):
         assert set(effect.inputs) <= set(X.columns)
 
 
+@pytest.mark.parametrize("place", [1, 4])
+def test_identifiers_have_no_effect(place, table):
+    """Neither before a category nor as the last column, with samples or without."""
+    X, y = table
+    named = X.copy()
+    named.insert(place, "name", [f"machine {i}" for i in range(len(X))])
+    plain, model = (TermwiseRegressor(6, dictionary="additive", target="data").fit(rows, y) for rows in (X, named))
+    for rows, samples in ((None, None), (X, named)):
+        expected = ShapeDisplay.from_estimator(plain, rows).effects
+        effects = ShapeDisplay.from_estimator(model, samples).effects
+        assert [effect.inputs for effect in effects] == [effect.inputs for effect in expected]
+        for effect, other in zip(effects, expected, strict=True):
+            np.testing.assert_allclose(effect.effect, other.effect, atol=1e-9)
+            assert effect.share == pytest.approx(other.share)
+
+
 def test_sparse_columns(sample):
     X, y = sample
     model = ForwardRegressor().fit(sp.csr_array(X), y)
