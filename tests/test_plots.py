@@ -536,6 +536,9 @@ def test_messages_of_the_other_displays(sample):
         (lambda: FitDisplay.from_estimator(Ridge().fit(X, y), X, y), TypeError, "FitDisplay reads its terms"),
         (lambda: FitDisplay.from_estimator(forward, X, y, grid=1), ValueError, "grid must be .*: 200 values make"),
         (lambda: FitDisplay.from_estimator(forward, X, y, coverage=2), ValueError, "coverage must be .*: 0.9 draws"),
+        (lambda: FitDisplay.from_estimator(forward, X[:, 0], y), ValueError,
+         r"X must be a table of shape \(n, d\), got a vector of length 150. Reshape your data: X.reshape\(-1, 1\) if"),
+        (lambda: FitDisplay.from_estimator(forward, None, y), ValueError, "X must be .*, got None: give one row"),
         (lambda: FitDisplay.from_estimator(BasisRidge().fit(X, np.column_stack([y, y])), X, np.column_stack([y, y])),
          TypeError, "output must be a whole number >= 0 and < 2, got None"),
     ]  # fmt: skip
