@@ -654,6 +654,18 @@ def test_predict_keeps_columns_and_adds_intervals_and_details(automatic, new_row
     assert pd.read_parquet(tmp_path / "p.parquet")["id"].tolist() == found["id"].tolist()
 
 
+def test_columns_of_any_name_are_kept(model, folder, tmp_path):
+    """Also those that are parameters of np.savez."""
+    names = ["file", "allow_pickle", "a/b", "größe"]
+    new = pd.read_csv(folder / "table.csv").head(3).assign(**{name: [name, "", "z"] for name in names})
+    new.to_csv(tmp_path / "new.csv", index=False)
+    keep = [part for name in names for part in ("--keep", name)]
+    assert invoke("predict", model, tmp_path / "new.csv", *keep, "-o", tmp_path / "p.npz").exit_code == 0
+    found = np.load(tmp_path / "p.npz")
+    assert found.files == [*names, "prediction"]
+    assert all(found[name].tolist() == [name, "", "z"] for name in names)
+
+
 @pytest.mark.slow
 def test_linear_terms_are_extrapolated_and_this_is_told(folder, model, tmp_path):
     new = pd.read_csv(folder / "table.csv").head(4)

@@ -395,12 +395,44 @@ def test_comparison_of_a_series_sees_past_values_only(rng):
     assert baselines[1]["value"] < 0.999
 
 
+def test_effects_of_a_series_have_the_lags_of_all_rows(rng, monkeypatch):
+    """However few of the rows effects are taken over: neighbours in the series, not in the rows taken."""
+    n, u = 1500, np.zeros(1500)
+    for t in range(1, n):
+        u[t] = 0.95 * u[t - 1] + rng.normal()
+    table = pd.DataFrame({"y": np.r_[0, 0, u[1:-1] * u[:-2]] + 0.1 * rng.normal(size=n), "u": u})
+    lags = LagBasis(1, input_lags=[1, 2])
+    product = ForwardRegressor(make_pipeline(lags, AnovaBasis())).fit(table, table["y"])  # of nearly equal inputs
+    change = np.r_[0, 0, u[1:-1] - u[:-2]] + 0.5 * table["y"].shift(fill_value=0)
+    for model in (product, ForwardRegressor(lags).fit(table, change)):
+        shares = []
+        for max_rows in (n, 150):
+            monkeypatch.setattr("termwise.explain.effects.EFFECT_ROWS", max_rows)
+            groups = diagnostics.facts(model, table)["groups"]
+            shares.append({tuple(group["inputs"]): group["share"] for group in groups})
+        assert shares[1] == pytest.approx(shares[0], abs=0.06)
+    assert diagnostics.facts(product, table)["effects"][0]["kind"] == "exact"
+    assert "share of the variance" not in product._repr_html_()  # of samples that are kept without those before
+
+
 def test_comparison_of_pipelines_and_models_without_samples(sample):
     X, y = sample
     pipeline = make_pipeline(StandardScaler(), OnlineRidge(keep_samples=False)).fit(X[:80], y[:80])
     held_out, baselines = diagnostics.held_out_comparison(pipeline, X[:80], y[:80], X[80:], y[80:])
     assert "coverage" not in held_out
     assert len(baselines) == 3
+
+
+def test_facts_of_a_table_that_ends_with_an_identifier(table):
+    X, y = table
+    named = X.assign(name=[f"machine {i}" for i in range(len(X))])
+    model = TermwiseRegressor(4, dictionary="additive", target="data").fit(named, y)
+    for found in (diagnostics.facts(model, named, y), diagnostics.facts(model)):
+        assert {one for group in found["groups"] for one in group["inputs"]} == {"speed", "fuel"}
+        assert {one["input"] for one in found["importance"]} == {"speed", "fuel"}
+    for samples in (named, None):
+        assert {one for row in diagnostics.effects_table(model, samples) for one in row["inputs"]} == {"speed", "fuel"}
+    assert "share of the variance" in model.summary()
 
 
 # -- without the samples of the fit ------------------------------------------------------------------------------------

@@ -214,6 +214,22 @@ def test_without_samples_values_are_spread_evenly(kind, table):
         assert set(effect.inputs) <= set(X.columns)
 
 
+@pytest.mark.parametrize("place", [1, 4])
+def test_identifiers_have_no_effect(place, table):
+    """Neither before a category nor as the last column, with samples or without."""
+    X, y = table
+    named = X.copy()
+    named.insert(place, "name", [f"machine {i}" for i in range(len(X))])
+    plain, model = (TermwiseRegressor(6, dictionary="additive", target="data").fit(rows, y) for rows in (X, named))
+    for rows, samples in ((None, None), (X, named)):
+        expected = ShapeDisplay.from_estimator(plain, rows).effects
+        effects = ShapeDisplay.from_estimator(model, samples).effects
+        assert [effect.inputs for effect in effects] == [effect.inputs for effect in expected]
+        for effect, other in zip(effects, expected, strict=True):
+            np.testing.assert_allclose(effect.effect, other.effect, atol=1e-9)
+            assert effect.share == pytest.approx(other.share)
+
+
 def test_sparse_columns(sample):
     X, y = sample
     model = ForwardRegressor().fit(sp.csr_array(X), y)
@@ -520,6 +536,9 @@ def test_messages_of_the_other_displays(sample):
         (lambda: FitDisplay.from_estimator(Ridge().fit(X, y), X, y), TypeError, "FitDisplay reads its terms"),
         (lambda: FitDisplay.from_estimator(forward, X, y, grid=1), ValueError, "grid must be .*: 200 values make"),
         (lambda: FitDisplay.from_estimator(forward, X, y, coverage=2), ValueError, "coverage must be .*: 0.9 draws"),
+        (lambda: FitDisplay.from_estimator(forward, X[:, 0], y), ValueError,
+         r"X must be a table of shape \(n, d\), got a vector of length 150. Reshape your data: X.reshape\(-1, 1\) if"),
+        (lambda: FitDisplay.from_estimator(forward, None, y), ValueError, "X must be .*, got None: give one row"),
         (lambda: FitDisplay.from_estimator(BasisRidge().fit(X, np.column_stack([y, y])), X, np.column_stack([y, y])),
          TypeError, "output must be a whole number >= 0 and < 2, got None"),
     ]  # fmt: skip

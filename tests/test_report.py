@@ -275,6 +275,15 @@ def test_numbers_have_sensible_digits(rng):
     assert "Error estimates: a 3, b 12,345, c 12,350, d \u22120.001235, e 1.5e\u221209, f 2.346e+08, g 1." in text
 
 
+def test_trials_are_in_the_order_of_their_errors(rng):
+    X = rng.normal(size=(60, 3))
+    facts = diagnostics.facts(ForwardRegressor().fit(X, X[:, 0]))
+    errors = {"t-12": [12.0, 14.0], "t-2": [None, 2.0], "t-none": [None], "t-0.5": [0.5], "t-99.5": [100.0, 99.5]}
+    facts["trials"] = [{"name": name, "error": error} for name, error in errors.items()]
+    listed = re.findall(r'class="name">(t-[^<]+)<', report.render(None, facts=facts))
+    assert listed == ["t-0.5", "t-2", "t-12", "t-99.5", "t-none"]
+
+
 def test_a_title_of_its_own(classes):
     X, y = classes
     model = ForwardClassifier(criterion=None, max_terms=3).fit(X, y)

@@ -252,6 +252,14 @@ def test_many_categories_are_numbered(make):
 
 
 @both
+def test_excluded_columns_have_no_block(make):
+    for name, rest in (("kind", [("size", None)]), ("size", [("kind", ["a", "b"])])):
+        encoder = TableEncoder().fit(make()).exclude([name])
+        assert encoder.blocks() == rest
+        assert encoder.transform(make()).shape[1] == sum(len(kinds or [0]) for _, kinds in rest)
+
+
+@both
 def test_new_missing_values_at_the_mean(make):
     encoder = TableEncoder(new_missing="mean").fit(make([1.0, 2.0, 6.0]))
     np.testing.assert_array_equal(encoder.transform(make([np.nan, 1.0], [None, "a"])), [[3, 0, 0], [1, 1, 0]])

@@ -353,7 +353,8 @@ class TableEncoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         """Return the name and the categories of each block of encoded columns, None for a single column of numbers.
 
         All indicators of a category are one block; `missing(column)` and each part of a date are blocks of their own. A
-        category with more than `max_levels` is a block of one column, the position in its categories.
+        category with more than `max_levels` is a block of one column, the position in its categories. Columns that are
+        left out (`exclude`) have no block.
 
         Parameters
         ----------
@@ -365,7 +366,7 @@ class TableEncoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         for encoding, name in zip(self.encodings_, super().get_feature_names_out(input_features), strict=True):
             if encoding.codes[:1] == (LEVEL,):
                 found.append((str(name), [*encoding.categories, *(("missing",) if encoding.missing else ())]))
-            elif encoding.kind == "category" and encoding.codes[:1] != (VALUE,):
+            elif encoding.kind == "category" and encoding.codes and encoding.codes[0] != VALUE:
                 words = {OTHER: "other", MISSING: "missing"}
                 found.append((str(name), [words.get(code) or encoding.categories[code] for code in encoding.codes]))
             else:

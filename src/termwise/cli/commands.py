@@ -6,6 +6,7 @@ import io
 import math
 import sys
 import tempfile
+import zipfile
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
@@ -189,7 +190,10 @@ def serialise(columns: dict[str, Any], suffix: str) -> bytes:
     if suffix == ".npz":  # objects as strings, empty where a value is missing: they would be pickled
         objects = {name: values for name, values in columns.items() if values.dtype == object}
         strings = {name: np.array(["" if one is None else str(one) for one in objects[name]]) for name in objects}
-        np.savez(buffer, **(columns | strings))
+        with zipfile.ZipFile(buffer, "w") as archive:  # as np.savez, which cannot write its own parameters: `file`
+            for name, values in (columns | strings).items():
+                with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
+                    np.lib.format.write_array(entry, values, allow_pickle=False)
     elif suffix == ".parquet":
         import_optional("pyarrow", "parquet", "Writing Parquet files")
         pd.DataFrame(columns).to_parquet(buffer)

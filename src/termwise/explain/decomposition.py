@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.utils import check_array
 from sklearn.utils.validation import validate_data
 
-from termwise._arrays import densify, is_foreign, to_host
+from termwise._arrays import densify, evenly, is_foreign, to_host
 from termwise._checks import check_table
 from termwise._numerics import GRAM_EIGENVALUE_MIN, PAIR_EIGENVALUE_MIN
 from termwise.basis import AnovaBasis, LevelMeans, RuleBasis, SmoothBasis, TableEncoder, UnionBasis
@@ -155,8 +155,14 @@ class AdditiveDecomposition:
         G = self.resolved.evaluate(U, self.n_encoders, terms).astype(np.float64)
         return G @ self.resolved.weights[:, terms].T
 
-    def encode(self, X: Any) -> Floats:
-        """Samples as encoded columns, in the units they are drawn in."""
+    def encode(self, X: Any, max_rows: int | None = None) -> Floats:
+        """Samples as encoded columns, in the units they are drawn in; at most so many rows, evenly spaced.
+
+        Rows of a series are left out of its lags, not of the series.
+        """
+        if max_rows is not None:
+            U = self.encode(self.resolved.thin(X, max_rows))
+            return U[evenly(len(U), max_rows)]
         U = check_table(to_host(X) if is_foreign(X) else X)
         validate_data(self.resolved.model, U, skip_check_array=True, reset=False)
         for step in self.resolved.steps[: self.n_encoders]:

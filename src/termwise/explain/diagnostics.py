@@ -279,7 +279,7 @@ def terms_metadata(resolved: ResolvedModel, X: Any) -> list[Metadata]:
     listed = np.sort(np.argsort(-size.max(axis=0, initial=0.0), kind="stable")[:MAX_TERMS])
     names = resolved.term_names(resolved.chosen[listed]) if len(listed) else []
     sets, labels, terms = inputs_of(resolved.model.fitted_terms_), resolved.input_names, []
-    some = None if X is None or resolved.reads_past else rows_of(X, evenly(X.shape[0], MEAN_ROWS))
+    some = None if resolved.reads_past else resolved.thin(X, MEAN_ROWS)
     means = None if some is None else resolved.evaluate(some, 0).mean(axis=0)
     for name, j in zip(names, listed, strict=True):
         std_error = None if errors is None else round_significant(errors[:, j])

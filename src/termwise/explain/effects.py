@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from scipy import stats
 from scipy.ndimage import binary_dilation
 
-from termwise._arrays import densify, evenly, rows_of
+from termwise._arrays import densify, evenly
 from termwise._checks import check_number, is_frame
-from termwise.basis import LagBasis, TableEncoder
+from termwise.basis import TableEncoder
 from termwise.explain.decomposition import AdditiveDecomposition, Purification, fold_models
 from termwise.explain.groups import (
     EFFECT_ROWS,
@@ -132,9 +132,11 @@ def make_effects(
 # -- exact effects -----------------------------------------------------------------------------------------------------
 
 
-def exact_effects(model: AdditiveDecomposition, X: Any, grid: int, pair_grid: int) -> Explanation:
-    """Pure effects over the samples of X, on grids of one size for an input alone and of another for pairs."""
-    resolved, U = model.resolved, model.spread_rows() if X is None else model.encode(X)
+def exact_effects(
+    model: AdditiveDecomposition, X: Any, grid: int, pair_grid: int, max_rows: int | None = None
+) -> Explanation:
+    """Pure effects over the samples of X, or some of them, on grids of one size for an input and another for pairs."""
+    resolved, U = model.resolved, model.spread_rows() if X is None else model.encode(X, max_rows)
     purify = Purification(U, make_inputs(model.blocks, U), grid, pair_grid)
     pure, constant = purify(model)
     shares = variance_shares([component.rows for component in pure.values()])
@@ -193,7 +195,7 @@ def partial_dependence(resolved: ResolvedModel, X: Any) -> Explanation | None:
     The strength is the total effect of the input: the spread of an average leaves out what the average hides.
     """
     first = resolved.steps[0] if resolved.steps else None
-    if X is None or isinstance(first, LagBasis) or X.shape[1] > PARTIAL_INPUTS:
+    if X is None or resolved.reads_past or X.shape[1] > PARTIAL_INPUTS:
         return None
     X = X if is_frame(X) else densify(X)
     encoder = first if isinstance(first, TableEncoder) else TableEncoder().fit(X)
@@ -275,10 +277,10 @@ def effects_metadata(resolved: ResolvedModel, X: Any) -> Metadata:
 
     Where there are no exact effects, "effects" are averages, and "no_effects" is the reason.
     """
-    X = None if X is None else rows_of(X, evenly(X.shape[0], EFFECT_ROWS))
+    X = resolved.thin(X, EFFECT_ROWS)
     kind, reason, found = "exact", "", None
     try:
-        found = exact_effects(AdditiveDecomposition.from_model(resolved), X, CURVE_GRID, SURFACE_GRID)
+        found = exact_effects(AdditiveDecomposition.from_model(resolved), X, CURVE_GRID, SURFACE_GRID, EFFECT_ROWS)
     except ValueError as error:
         kind, reason = "average", str(error)
         found = partial_dependence(resolved, X) if len(resolved.chosen) else None

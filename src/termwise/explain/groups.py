@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from termwise._arrays import evenly, rows_of
 from termwise.deploy.predictor import Predictor
 from termwise.explain.decomposition import AdditiveDecomposition, Component, Key, Purification
 from termwise.explain.inputs import make_inputs
@@ -118,7 +117,7 @@ def column_groups(model: AdditiveDecomposition, pure: Mapping[Key, Component]) -
 
 def effect_groups(resolved: ResolvedModel, X: Any) -> list[EffectGroup]:
     """Return the effects of a model: pure ones if its terms can be separated, else the terms grouped by inputs."""
-    X = None if X is None or resolved.reads_past else rows_of(X, evenly(X.shape[0], EFFECT_ROWS))
+    X = None if resolved.reads_past else resolved.thin(X, EFFECT_ROWS)
     if X is not None:
         with suppress(ValueError):  # terms of many inputs, or none
             model = AdditiveDecomposition.from_model(resolved)

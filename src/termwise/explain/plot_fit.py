@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.metrics import confusion_matrix, r2_score
 
 from termwise._arrays import as_columns, densify, to_host
-from termwise._checks import check_number, is_frame
+from termwise._checks import check_number, check_table, is_frame
 from termwise.basis import LagBasis, RadialBasis, SmoothBasis, UnionBasis
 from termwise.explain.effects import check_output
 from termwise.explain.plot_criteria import BLACK, BLUE, COLOURS, GREY, SKY, VERMILION, escape, hide_spines, new_axes
@@ -94,7 +94,7 @@ class FitDisplay:
         """
         check_number("grid", grid, low=2, integer=True, remedy="200 values make a smooth curve")
         check_number("coverage", coverage, above=0, below=1, remedy="0.9 draws 90 % intervals")
-        resolved = resolve(estimator, "FitDisplay")
+        resolved, X = resolve(estimator, "FitDisplay"), check_table(X)
         names = [str(name) for name in X.columns] if is_frame(X) else [f"x{j}" for j in range(np.shape(X)[1])]
         if resolved.classes is not None:
             kind, data = classification_fit(resolved, X, as_numpy(y), grid)

@@ -356,13 +356,15 @@ def shares_table(facts: Metadata) -> list[dict[str, Any]]:
 def trials_table(facts: Metadata) -> dict[str, Any] | None:
     """Dictionaries that were cross-validated, or candidates of a search, the best first."""
     if facts.get("trials"):
-        rows = []
+        least = []  # error, size and name of each
         for trial in facts["trials"]:
             errors = [(error, size) for size, error in enumerate(trial["error"]) if error is not None]
-            error, size = min(errors, default=(math.inf, 0))
-            chosen = "chosen" if trial["name"] == facts["model"].get("trial") else ""
-            rows.append([trial["name"], f"{error:.3f}", str(size), chosen])
-        return {"head": ["dictionary", "least error", "terms", ""], "rows": sorted(rows, key=lambda row: row[1])}
+            least.append((*min(errors, default=(math.inf, 0)), trial["name"]))
+        rows = [
+            [name, f"{error:.3f}", str(size), "chosen" if name == facts["model"].get("trial") else ""]
+            for error, size, name in sorted(least, key=lambda one: one[0])
+        ]
+        return {"head": ["dictionary", "least error", "terms", ""], "rows": rows}
     if facts.get("search"):
         ranked = sorted(facts["search"]["rows"], key=lambda row: (row["value"] is None, row["value"] or 0.0))
         rows = []

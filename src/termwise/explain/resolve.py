@@ -14,7 +14,7 @@ from sklearn import preprocessing as scaling
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from termwise._arrays import as_columns, densify, evenly, is_foreign, to_host
+from termwise._arrays import as_columns, densify, evenly, is_foreign, rows_of, to_host
 from termwise._checks import is_frame
 from termwise._numerics import SPECTRUM_PLOT_FLOOR
 from termwise.basis import LagBasis
@@ -87,6 +87,10 @@ class ResolvedModel:
     def reads_past(self) -> bool:
         """Whether a prediction reads the rows before its own, so that rows cannot be left out."""
         return any(isinstance(step, LagBasis) for step in self.steps)
+
+    def thin(self, X: Any, max_rows: int) -> Any:
+        """At most so many evenly spaced samples, but all of them where a prediction reads the rows before its own."""
+        return X if X is None or self.reads_past else rows_of(X, evenly(X.shape[0], max_rows))
 
     def preprocess(self, X: Any) -> Any:
         """Inputs of the model itself."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from termwise._arrays import evenly, rows_of
+from termwise._arrays import evenly
 from termwise.explain.decomposition import AdditiveDecomposition, Purification
 from termwise.explain.groups import MIN_SHARE, EffectGroup, effect_groups, effect_name, term_groups, variance_shares
 from termwise.explain.inputs import Input, make_inputs
@@ -198,13 +198,14 @@ def draw_model(resolved: ResolvedModel) -> tuple[list[str], str]:
 def effect_panels(resolved: ResolvedModel) -> list[str]:
     """Pure effects of a model of one output, the largest share of the variance first.
 
-    None for models whose terms cannot be separated (ValueError) or that have not kept samples of their fit.
+    None for models whose terms cannot be separated (ValueError), that have not kept samples of their fit, or that read
+    the rows before each, which may not be among those kept.
     """
     sample = resolved.model.fitted_terms_.sample
-    if sample is None or len(resolved.weights) > 1:
+    if sample is None or resolved.reads_past or len(resolved.weights) > 1:
         return []
     model = AdditiveDecomposition.from_model(resolved)
-    U = model.encode(rows_of(sample, evenly(sample.shape[0], PANEL_ROWS)))
+    U = model.encode(sample, PANEL_ROWS)
     purify = Purification(U, make_inputs(model.blocks, U), CURVE_GRID, SURFACE_GRID)
     pure = purify(model)[0]
     shares = variance_shares([one.rows for one in pure.values()])[:, 0]
