@@ -1,5 +1,7 @@
 """`forward_path` on a GPU, with PyTorch's and CuPy's arrays, against bare passes over the same matrix.
 
+The case `automatic` is `TermwiseRegressor`, with arrays of the host and of the device.
+
 `passes` is the time per term over the time of one `G.T @ v` of the same type, both on the device, transfers left out;
 `verified` the number of candidates whose score was computed exactly, per term; `same_as_cpu` says whether NumPy chooses
 the same terms, `same_as_float32` whether both types do. Without a GPU, or without either library, there is one line
@@ -19,8 +21,9 @@ from typing import Any
 import numpy as np
 from _regimes import PRODUCTS, TABLE, TABLE_TERMS, arguments, draw, products
 from _timing import best_of, emit, machine
+from everyday import FUNCTIONS
 
-from termwise import forward_path
+from termwise import TermwiseRegressor, forward_path
 
 SIZES = ["tall", "large", "wide", "short"]  # of the regimes
 
@@ -112,12 +115,12 @@ def data(library: Torch | CuPy, n: int, p: int, signal: int, dtype: str) -> tupl
     return G, y
 
 
-def timed(library: Torch | CuPy, run: Callable[[], Any], repeats: int) -> dict[str, float]:
+def timed(library: Torch | CuPy, run: Callable[[], Any], repeats: int, warm_ups: int = 2) -> dict[str, float]:
     def synchronized() -> None:
         run()
         library.synchronize()
 
-    for _ in range(2):
+    for _ in range(warm_ups):
         synchronized()
     return best_of(synchronized, repeats)
 
@@ -234,7 +237,21 @@ def large(library: Torch | CuPy, repeats: int, small: bool) -> None:
     library.free()
 
 
-CASES: dict[str, Callable[[Torch | CuPy, int, bool], None]] = {"tall": tall, "large": large}
+def automatic(library: Torch | CuPy, repeats: int, small: bool) -> None:
+    """Time the automatic regressor with arrays of the host and of the device, in turn."""
+    n = 2_000 if small else 20_000
+    for name, (function, noise) in FUNCTIONS.items():
+        rng = np.random.default_rng(0)
+        X = rng.uniform(size=(n, 20))
+        y = function(X) + noise * rng.normal(size=n)
+        for where, arrays in (("host", (X, y)), ("device", (library.from_host(X), library.from_host(y)))):
+            model = TermwiseRegressor()
+            timing = timed(library, partial(model.fit, *arrays), min(repeats, 2), warm_ups=1)
+            emit(benchmark="gpu", case="automatic", library=library.name, n=n, d=20, function=name, arrays=where,
+                 **timing, dictionary=model.dictionary_, terms=model.n_terms_)  # fmt: skip
+
+
+CASES: dict[str, Callable[[Torch | CuPy, int, bool], None]] = {"tall": tall, "large": large, "automatic": automatic}
 
 
 def main() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from functools import cache, partial
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,10 @@ MEDIAN_ROWS = 1000  # half a million pairs determine a median to well under a pe
 # Number of centres up to which each is the best of several draws. With 1,300 centres of 4,000 rows, 18 tables and two
 # splits, the errors of models with one draw were 0.991 and 0.995 of these (isotropic Gaussians, and with relevances).
 GREEDY_CENTERS = 500
+
+# Held while rows are drawn, by thousands of short operations: threads that do so at the same time would wait for the
+# interpreter lock ten times as long as they compute.
+DRAWING = Lock()
 
 
 class RadialBasis(Basis):
@@ -234,13 +239,14 @@ def kmeans_plusplus_rows(X: NDArray[Any], count: int, rng: np.random.RandomState
     rows[0] = rng.choice(len(X), p=np.full(len(X), 1 / len(X)))
     nearest = np.maximum(left[rows[0]] @ right, 0.0)
     workspace, total = np.empty((trials, len(X))), nearest.sum()
-    for i in range(1, count):
-        drawn = np.searchsorted(np.cumsum(nearest), rng.uniform(size=trials) * total)
-        drawn = np.minimum(drawn, len(X) - 1)  # the cumulative sum may end below the sum
-        distances = np.matmul(left[drawn], right, out=workspace)
-        totals = np.minimum(distances, nearest, out=distances).sum(axis=1)
-        best = int(np.argmin(totals))
-        rows[i], total, nearest = drawn[best], totals[best], np.maximum(distances[best], 0.0)
+    with DRAWING:
+        for i in range(1, count):
+            drawn = np.searchsorted(np.cumsum(nearest), rng.uniform(size=trials) * total)
+            drawn = np.minimum(drawn, len(X) - 1)  # the cumulative sum may end below the sum
+            distances = np.matmul(left[drawn], right, out=workspace)
+            totals = np.minimum(distances, nearest, out=distances).sum(axis=1)
+            best = int(np.argmin(totals))
+            rows[i], total, nearest = drawn[best], totals[best], np.maximum(distances[best], 0.0)
     return rows
 
 
