@@ -6,7 +6,7 @@ import importlib
 import re
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date, timedelta
 from numbers import Integral, Real
 from types import ModuleType
@@ -182,6 +182,17 @@ def check_pair(name: str, cv: Any, pair: Any, n: int) -> tuple[NDArray[np.intp],
         )
     train, test = (check_indices(name, part, n, what="row") for part in pair)
     return train, test
+
+
+def place_of(key: Any, names: Sequence[str], size: int) -> int | None:
+    """Return the place, of `size` ones, that a key of a dict refers to by its name or number; None if there is none.
+
+    Truth values and floats equal whole numbers in Python, but are none.
+    """
+    if isinstance(key, str):
+        return names.index(key) if key in names else None
+    number = isinstance(key, Integral) and not isinstance(key, bool)
+    return int(key) if number and 0 <= key < size else None
 
 
 def check_directions(monotone: Any) -> Mapping[Any, Any]:
