@@ -75,6 +75,9 @@ CASES = [
     ("no direction", lambda: AnovaBasis(monotone={1: 0}).fit(X), ValueError,
      r"monotone must map inputs, by name or number, to 1 or -1, got 1: 0 for 3 inputs: 1 is for effects that must not "
      r"decrease\."),
+    *[(f"direction of input {key!r}", lambda key=key: AnovaBasis(monotone={key: 1}).fit(X), ValueError,
+       rf"monotone must map inputs, by name or number, to 1 or -1, got {key!r}: 1 for 3 inputs: 1 is for .*")
+      for key in (1.0, True, 3, -1)],
     ("no such input", lambda: AnovaBasis(monotone={"speed": 1}).fit(X), ValueError,
      r"monotone must map inputs, by name or number, to 1 or -1, got 'speed': 1 for 3 inputs: 1 is for .*"),
     ("no such function", lambda: AnovaBasis(functions=("line",)).fit(X), ValueError,
@@ -147,6 +150,12 @@ CASES = [
     ("bounds of no pair", lambda: ForwardRegressor(bounds=0).fit(X, y), ValueError, r"bounds must be pairs .*"),
     ("bounds of no candidate", lambda: ForwardRegressor(bounds={"x7": (0, 1)}).fit(X, y), ValueError,
      r"bounds must be for candidates, got 'x7': give names or numbers of the 3 candidates\."),
+    *[(f"bounds of candidate {key!r}", lambda key=key: ForwardRegressor(bounds={key: (0, None)}).fit(X, y), ValueError,
+       rf"bounds must be for candidates, got {key!r}: give names or numbers of the 3 candidates\.")
+      for key in (1.0, True, 3, -1, np.nan)],
+    *[(f"bounds of {pair!r}", lambda pair=pair: ForwardRegressor(bounds={1: pair}).fit(X, y), ValueError,
+       r"bounds must be pairs \(low, high\) with low <= 0 <= high, got .*: a term that is not selected has weight 0, "
+       r"and None is for no bound\.") for pair in ((np.nan, 1), (None, np.nan), (0,), "01", (False, True), None)],
     ("constraints on a cluster", lambda: ForwardRegressor(hierarchy=True).fit(da.from_array(X), da.from_array(y)),
      TypeError, r"X must be in memory with bounds, monotone or hierarchy, got Dask data: constraints need products of "
      r"all candidates with the model; load a sample of the rows\."),

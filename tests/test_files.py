@@ -81,6 +81,42 @@ def test_a_file_holds_what_was_written(suffix, dtype, table, tmp_path, small_blo
     np.testing.assert_array_equal(data[kept].load(), G[kept])
 
 
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_some_of_some_rows(suffix, table, tmp_path, small_blocks):
+    G, y = table
+    data = opened(tmp_path / f"rows{suffix}", G, y)
+    every_third, mask = np.arange(1, 130, 3), np.arange(130) % 3 == 1
+    some = data[every_third]
+    for part, rows in [(some, every_third), (some[mask[:43]], every_third[mask[:43]]), (some[5:20][[2, 4]], [22, 28])]:
+        assert part.shape == (len(rows), 30)
+        np.testing.assert_array_equal(part.load(), G[rows])
+        np.testing.assert_array_equal(part.columns([3, 1]), G[rows][:, [3, 1]])
+        np.testing.assert_array_equal(part.y, y[rows])
+    np.testing.assert_array_equal(some.load(), G[every_third])
+
+
+@pytest.mark.parametrize("read_before", [False, True])
+def test_targets_of_some_rows(read_before, table, tmp_path):
+    G, y = table
+    data = opened(tmp_path / "rows.npy", G, y)
+    if read_before:
+        assert len(data.y) == 130
+    np.testing.assert_array_equal(data[np.arange(4, 10)].y, y[4:10])
+    np.testing.assert_array_equal(data[np.arange(4, 100)][y[4:100] > 0].y, y[4:100][y[4:100] > 0])
+    np.testing.assert_array_equal(data.y, y)
+
+
+def test_weights_of_zero_among_some_rows(table, tmp_path, small_blocks, rng):
+    G, y = table
+    weights = rng.integers(0, 3, size=100)
+    data = opened(tmp_path / "rows.npy", G, y)[np.arange(20, 120)]
+    model = ForwardRegressor().fit(data, data.y, sample_weight=weights)
+    expected = ForwardRegressor().fit(G[20:120], y[20:120], sample_weight=weights)
+    assert model.support_.tolist() == expected.support_.tolist()
+    np.testing.assert_allclose(model.weights_, expected.weights_)
+    np.testing.assert_allclose(model.predict(data), expected.predict(G[20:120]))
+
+
 @pytest.mark.parametrize("precompute", [False, True])
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("rule", RULES)

@@ -7,13 +7,17 @@ import pandas as pd
 import pyarrow
 import pytest
 import scipy.sparse as sp
-from sklearn.base import is_classifier
+from sklearn.base import clone, is_classifier
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, MaxAbsScaler
 from threadpoolctl import threadpool_limits
 from typer.testing import CliRunner
 
+import termwise.basis
 from termwise import (
+    AnovaBasis,
     BasisRidge,
     EvidenceForwardRegressor,
     ForwardClassifier,
@@ -23,11 +27,15 @@ from termwise import (
     OrthogonalThresholdRegressor,
     PrefilterClassifier,
     RadialBasis,
+    SmoothBasis,
     TermwiseClassifier,
     TermwiseRegressor,
     forward_path,
+    reestimate_alpha,
 )
+from termwise._numerics import NumericalWarning
 from termwise._threads import blas_threads, one_thread
+from termwise.basis import Basis
 from termwise.cli import app
 
 rng = np.random.default_rng(0)
@@ -298,3 +306,39 @@ def test_coefficients_have_the_precision_of_the_data(model):
         model = type(model)(dictionary="linear")
     model.fit(X.astype(np.float32), labels if is_classifier(model) else y)
     assert model.coef_.dtype == np.float32
+
+
+# -- where warnings point ----------------------------------------------------------------------------------------------
+
+ROUNDED = np.column_stack([X, X[:, 0] + 3e6]).astype(np.float32)  # its last column has lost most digits
+WARNINGS = {
+    "criterion": lambda: ForwardRegressor(criterion="tcr_effective").fit(X, y),
+    "criterion of a path": lambda: forward_path(X, y, criterion="tcr_effective"),
+    "choice of a path": lambda: forward_path(X, y).choose("tcr_effective"),
+    "max_updates": lambda: EvidenceForwardRegressor(max_updates=3).fit(X, y),
+    "digits of a path": lambda: forward_path(ROUNDED, y),
+    **{
+        f"digits, {type(model).__name__}": lambda model=model: clone(model).fit(ROUNDED, y)
+        for model in [ForwardRegressor(), BasisRidge(), LocalRidge(), OnlineRidge(), EvidenceForwardRegressor()]
+    },
+    "width": lambda: AnovaBasis(width=2.0).fit(X),
+    "width, functions": lambda: AnovaBasis(width=2.0).fit_transform(X),
+    "width in a model": lambda: ForwardRegressor(AnovaBasis(width=2.0)).fit(X, y),
+    "width in a pipeline": lambda: make_pipeline(MaxAbsScaler(), AnovaBasis(width=2.0), BasisRidge()).fit(X, y),
+    "width in a search": lambda: GridSearchCV(BasisRidge(AnovaBasis(width=2.0)), {"alpha": [1]}, cv=2).fit(X, y),
+    "widths": lambda: SmoothBasis(widths=1.0).fit(X),
+    "sweeps": lambda: LocalRidge(RadialBasis(width=0.05), max_iter=1, tol=0).fit(X, y),
+    "iterations": lambda: reestimate_alpha(X, y, 1e-3, max_iter=2, tol=0),
+    "a former method": lambda: type("Powers", (Basis,), {"_learn": None}),
+    "a former function": lambda: termwise.basis.can_stream,
+    "a former import": lambda: exec("from termwise.selection import forward_path"),
+}
+
+
+@pytest.mark.parametrize("name", WARNINGS)
+def test_warnings_point_to_the_line_of_the_caller(name):
+    with pytest.warns((FutureWarning, DeprecationWarning, NumericalWarning, ConvergenceWarning)) as caught:
+        WARNINGS[name]()
+    code = WARNINGS[name].__code__
+    place = ("<string>", 1) if name == "a former import" else (code.co_filename, code.co_firstlineno)
+    assert {(one.filename, one.lineno) for one in caught} == {place}

@@ -430,6 +430,21 @@ def test_sizes(criterion, rng):
     assert included.support_[:2].tolist() == [0, 1]
 
 
+@pytest.mark.parametrize("loss", ["squared", "poisson", "huber"])
+def test_patience_counts_terms_since_the_choice_last_changed(loss, rng):
+    X = rng.normal(size=(200, 30))
+    mean = 0.4 * X[:, :6].sum(axis=1)
+    y = rng.poisson(np.exp(mean)) if loss == "poisson" else mean + 0.1 * rng.normal(size=200)
+    X = np.column_stack([X, X[:, 0]])  # an included term that depends on another is left out
+    options = {"loss": loss, "criterion": "bic", "alpha": 0.0, "include": [0, 30, 1, 2, 3, 4, 5]}
+    path = ForwardRegressor(**options, patience=4).fit(X, y).path_
+    choices = [int(np.argmin(path.column("bic")[: k + 1])) for k in range(len(path) + 1)]
+    last_change = max(k for k in range(1, len(path) + 1) if choices[k] != choices[k - 1])
+    assert path.terms[:6].tolist() == [0, 1, 2, 3, 4, 5]
+    assert len(path) == max(last_change, 6) + 4 < 16
+    assert path.stop_reason == "the choice of 'bic' has not changed for 4 terms"
+
+
 def test_intervals_of_counts(rng, tmp_path):
     X = rng.normal(size=(400, 5))
     y = rng.poisson(np.exp(1 + 0.5 * X[:, 0])).astype(float)

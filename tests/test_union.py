@@ -166,6 +166,28 @@ def test_names_of_frames():
     assert list(plain.take([7, 0]).get_feature_names_out(["a", "b", "c"])) == ["a^3", "sin1(a)"]
 
 
+def test_parameters_learned_from_the_targets_are_kept():
+    smooth, knots = SmoothBasis(width=1.0, relevance="auto", centers=9), AnovaBasis(functions=["hinge"], knots="tree")
+    basis = UnionBasis([FourierBasis(1), UnionBasis([smooth, RadialBasis(centers=4)]), knots])
+    fitted = basis.fit(X, y)
+    G = fitted.transform(X)
+    lines = np.arange(FourierBasis(1).fit(X).n_functions)
+    last = np.arange(G.shape[1])[-3:]
+    restricted = [fitted.take(lines), fitted.take(last), fitted.take(np.append(last, lines)).take([0]), fitted.take([])]
+    for some in [fitted, *restricted, fitted.take(lines).take([]), pickle.loads(pickle.dumps(restricted[0]))]:
+        again = some.with_fitted_params()
+        assert [type(part) for part in again.bases] == [FourierBasis, UnionBasis, AnovaBasis]
+        np.testing.assert_array_equal(again.bases[1].bases[0].relevance, fitted.bases_[1].bases_[0].relevance_)
+        assert not hasattr(again, "bases_")
+        np.testing.assert_array_equal(again.fit(X).transform(X), G)  # which needs no targets any more
+    assert smooth.relevance == "auto"
+    assert knots.knots == "tree"
+    once_more = restricted[0].fit(X, y)
+    np.testing.assert_array_equal(once_more.with_fitted_params().fit(X).transform(X), G)
+    of_fitted = UnionBasis.of(fitted.bases_)
+    np.testing.assert_array_equal(of_fitted.with_fitted_params().fit(X).transform(X), G)
+
+
 def test_targets_reach_the_bases():
     class Looks(Odd):
         def fit(self, X, y=None):

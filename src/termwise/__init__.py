@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import warnings
 from importlib import import_module
 from importlib.machinery import ModuleSpec
 from types import ModuleType
@@ -35,7 +34,9 @@ class RenamedModuleFinder:
         """Return the module at its present path."""
         new = RENAMED_MODULES[spec.name]
         if spec.name == "termwise.export.onnx":
-            warnings.warn(f"{spec.name} is {new} now: change the import.", DeprecationWarning, stacklevel=2)
+            from termwise._checks import warn  # takes longer to import than this module
+
+            warn(f"{spec.name} is {new} now: change the import.", DeprecationWarning)
         module = import_module(new)
         spec.loader_state = module.__spec__
         return module

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import importlib
 import re
+import sys
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date, timedelta
 from numbers import Integral, Real
 from types import ModuleType
@@ -22,6 +23,7 @@ from termwise._numerics import FLOAT64, MAGNITUDE_RANGE, SAMPLE_WEIGHT_MAX, SAMP
 
 NUMERIC_DTYPE = re.compile("u?int|float|double|bool", re.IGNORECASE)  # of a column of a data frame
 NO_COLUMNS = np.empty(0, dtype=np.intp)
+PASSED_THROUGH = {"termwise", "sklearn", "joblib", "contextlib", "functools", "importlib", "abc"}  # by `warn`
 FIRST_ROWS = 100  # in which most columns have an entry that is not tiny, so that the others need not be searched
 FEW_ENTRIES = 1 << 17  # for which the threads of BLAS may have to be waited for longer than one takes to add them up
 
@@ -182,6 +184,17 @@ def check_pair(name: str, cv: Any, pair: Any, n: int) -> tuple[NDArray[np.intp],
         )
     train, test = (check_indices(name, part, n, what="row") for part in pair)
     return train, test
+
+
+def place_of(key: Any, names: Sequence[str], size: int) -> int | None:
+    """Return the place, of `size` ones, that a key of a dict refers to by its name or number; None if there is none.
+
+    Truth values and floats equal whole numbers in Python, but are none.
+    """
+    if isinstance(key, str):
+        return names.index(key) if key in names else None
+    number = isinstance(key, Integral) and not isinstance(key, bool)
+    return int(key) if number and 0 <= key < size else None
 
 
 def check_directions(monotone: Any) -> Mapping[Any, Any]:
@@ -441,13 +454,32 @@ def import_optional(module: str, extra: str, purpose: str) -> ModuleType:
         ) from error
 
 
+def warn(message: str, category: type[Warning]) -> None:
+    """Warn at the line that called the library, whatever lies between.
+
+    It is that of the innermost frame outside `PASSED_THROUGH`. How many frames there are depends on the estimator and
+    on the version of scikit-learn, whose wrappers, pipelines and searches call `fit` for the user; `warnings.warn` can
+    skip modules by their files from Python 3.12 on.
+    """
+    frame = sys._getframe(1)
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] in PASSED_THROUGH:
+        frame = frame.f_back
+    warnings.warn_explicit(
+        message,
+        category,
+        filename=frame.f_code.co_filename,
+        lineno=frame.f_lineno,
+        module=frame.f_globals.get("__name__"),
+        registry=frame.f_globals.setdefault("__warningregistry__", {}),
+    )
+
+
 def warn_unresolved(names: list[str], count: int, remedy: str) -> None:
     """Warn of columns that vary by hardly more than the rounding of their entries, given the names of some."""
     if count:
         shown = ", ".join(names) + (f" and {count - len(names)} more" if count > len(names) else "")
-        warnings.warn(
+        warn(
             f"Beside their mean, {shown} must vary by more than the rounding of their entries, which hides most or all "
             f"of their digits; those that vary by less are treated as constant: {remedy}.",
             NumericalWarning,
-            stacklevel=4,
         )

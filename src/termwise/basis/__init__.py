@@ -1,8 +1,8 @@
 """Basis functions: transformers from inputs to a design matrix."""
 
-import warnings
 from typing import Any
 
+from termwise._checks import warn
 from termwise.basis import base
 from termwise.basis.anova import AnovaBasis
 from termwise.basis.base import Basis
@@ -41,5 +41,5 @@ def __getattr__(name: str) -> Any:
     if name not in RENAMED:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     new = RENAMED[name]
-    warnings.warn(f"termwise.basis.{name} is termwise.basis.base.{new} now.", DeprecationWarning, stacklevel=2)
+    warn(f"termwise.basis.{name} is termwise.basis.base.{new} now.", DeprecationWarning)
     return getattr(base, new)

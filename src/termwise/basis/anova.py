@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self
 
@@ -12,7 +11,7 @@ from scipy.sparse import csr_array
 from sklearn.utils.validation import check_is_fitted
 
 from termwise._arrays import has_missing, row_blocks
-from termwise._checks import check_choice, check_directions, check_number, is_one_of
+from termwise._checks import check_choice, check_directions, check_number, is_one_of, place_of, warn
 from termwise._numerics import CONSTANT_TOLERANCE, DUPLICATE_DIGITS
 from termwise.basis.base import Basis
 from termwise.basis.expressions import evaluate
@@ -288,12 +287,13 @@ class AnovaBasis(Basis):
         self.monotone_ = np.zeros(d, dtype=np.intp)
         names = self.input_names()
         for key, direction in check_directions(self.monotone).items():
-            if key not in (names if isinstance(key, str) else range(d)) or direction not in (-1, 1):
+            place = place_of(key, names, d)
+            if place is None or direction not in (-1, 1):
                 raise ValueError(
                     f"monotone must map inputs, by name or number, to 1 or -1, got {key!r}: {direction!r} for {d} "
                     "inputs: 1 is for effects that must not decrease."
                 )
-            self.monotone_[names.index(key) if isinstance(key, str) else key] = direction
+            self.monotone_[place] = direction
         groups = np.full(d, -1) if self.groups is None else np.asarray(self.groups)
         if groups.shape != (d,) or groups.dtype.kind not in "iu":
             raise ValueError(
@@ -310,11 +310,10 @@ class AnovaBasis(Basis):
         unit, factor = width if pair else ("spacing", width)
         check_number("width", factor, above=0, remedy=remedy)
         if not pair:
-            warnings.warn(
+            warn(
                 f"width={factor!r} will be in standard deviations of an input: use width=('spacing', {factor!r}) for "
                 f"multiples of the distance between centres, as now, or ('std', {factor!r}).",
                 FutureWarning,
-                stacklevel=3,
             )
         return unit, factor
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import warnings
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar, Self
 
@@ -15,7 +14,15 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from termwise._arrays import Array, all_finite, at, densify, from_host, has_missing, is_foreign, namespace, to_host
-from termwise._checks import check_foreign, check_indices, check_magnitudes, check_numeric, check_table, is_plain_table
+from termwise._checks import (
+    check_foreign,
+    check_indices,
+    check_magnitudes,
+    check_numeric,
+    check_table,
+    is_plain_table,
+    warn,
+)
 from termwise.basis.columns import missing_columns
 from termwise.basis.encoder import TableEncoder
 
@@ -46,7 +53,7 @@ class Basis(TransformerMixin, BaseEstimator, ABC):
         super().__init_subclass__(**options)
         for old, new in OLD_HOOKS.items():
             if old in vars(cls):
-                warnings.warn(f"{cls.__name__}.{old} must be called {new}: rename it.", FutureWarning, stacklevel=2)
+                warn(f"{cls.__name__}.{old} must be called {new}: rename it.", FutureWarning)
         if "_learn" in vars(cls):
             cls._fit = lambda self, X, y: self._learn(X)  # type: ignore[method-assign]
         if "_evaluate" in vars(cls):

@@ -11,7 +11,6 @@ near zero for irrelevant inputs. All parameters are positive and are optimised b
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, Self
 
 import numpy as np
@@ -20,7 +19,7 @@ from scipy.optimize import minimize
 from sklearn.utils import check_array, check_random_state
 
 from termwise._arrays import Array, at, different_rows, from_host, has_missing, namespace, row_blocks
-from termwise._checks import check_bool, check_choice, check_number, is_one_of, to_array
+from termwise._checks import check_bool, check_choice, check_number, is_one_of, to_array, warn
 from termwise._numerics import ARD_FTOL, ARD_MIN_EXTENT
 from termwise._threads import one_thread
 from termwise.basis.base import Basis
@@ -231,10 +230,9 @@ class SmoothBasis(Basis):
         remedy = "give a number, several, 'median' or ('median', factors), such as ('median', [0.5, 1, 2])"
         if not is_one_of(self.widths, "deprecated"):
             name, width = "widths", ("median", self.widths) if self.relevance is None else self.widths
-            warnings.warn(
+            warn(
                 f"widths is deprecated, as its unit is the median distance: use width={width!r}.",
                 FutureWarning,
-                stacklevel=3,
             )
         if is_one_of(width, "auto"):
             width = "median" if self.relevance is None else 1.0

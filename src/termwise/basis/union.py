@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
+from types import MappingProxyType
 from typing import Any, Self
 
 import numpy as np
@@ -67,6 +68,7 @@ class UnionBasis(Basis):
     """
 
     _per_term = ("places_",)
+    _dropped: Mapping[int, Basis] = MappingProxyType({})  # what `take` left out, unfitted, by its number in `bases`
 
     def __init__(self, bases: Sequence[Basis]) -> None:
         self.bases: Any = bases  # validated in fit
@@ -108,7 +110,7 @@ class UnionBasis(Basis):
 
     def _fit(self, X: NDArray[Any], y: Any) -> None:
         self._check_bases()
-        self.bases_ = tuple(clone(basis).fit(X, y) for basis in self.bases)
+        self.bases_, self._dropped = tuple(clone(basis).fit(X, y) for basis in self.bases), {}
         self.places_ = np.arange(sum(self.sizes))
 
     def fit_transform(self, X: ArrayLike, y: Any = None, **fit_params: Any) -> NDArray[Any]:
@@ -127,12 +129,26 @@ class UnionBasis(Basis):
             return self.fit(X, y).transform(X)
         X = self._check(X, reset=True)
         self._check_bases()
-        self.bases_ = tuple(clone(basis) for basis in self.bases)
+        self.bases_, self._dropped = tuple(clone(basis) for basis in self.bases), {}
         parts = [basis.fit_transform(X, y) for basis in self.bases_]
         self.places_ = np.arange(sum(self.sizes))
         return np.hstack(parts)
 
     fit_design = fit_transform
+
+    def with_fitted_params(self) -> Self:
+        """Return an unfitted copy, with parameters of its bases that were estimated at their fitted values.
+
+        It has all the bases, also those of which `take` has left no function.
+        """
+        parts = {number: basis.with_fitted_params() for number, basis in zip(self._numbers, self.bases_, strict=True)}
+        parts |= self._dropped
+        return clone(self).set_params(bases=[parts[number] for number in sorted(parts)])
+
+    @property
+    def _numbers(self) -> list[int]:
+        """Number of each of `bases_` among `bases`."""
+        return [number for number in range(len(self.bases_) + len(self._dropped)) if number not in self._dropped]
 
     def expect_missing(self, missing: NDArray[np.bool_]) -> Self:
         """Accept missing values in more inputs than had some in `fit`, in place.
@@ -192,8 +208,13 @@ class UnionBasis(Basis):
         ends = np.cumsum([0, *self.sizes])
         shares = [wanted[(wanted >= low) & (wanted < high)] - low for low, high in pairwise(ends)]
         restricted = copy.copy(self)
-        kept = [(basis, share) for basis, share in zip(self.bases_, shares, strict=True) if len(share)]
-        restricted.bases_ = tuple(basis.take(share) for basis, share in kept)
+        kept, dropped = [], dict(self._dropped)
+        for number, basis, share in zip(self._numbers, self.bases_, shares, strict=True):
+            if len(share):
+                kept.append(basis.take(share))
+            else:
+                dropped[number] = basis.with_fitted_params()
+        restricted.bases_, restricted._dropped = tuple(kept), dropped
         restricted.places_ = places
         return restricted
 

@@ -78,7 +78,7 @@ class RowFile(ABC):
     _order = "C"  # of a block in memory
     _target: Any = None
     _y: NDArray[Any] | None = None
-    _used: NDArray[np.bool_] | None = None
+    _used: NDArray[np.bool_] | None = None  # which rows of the file are selected; None: all
     path: Path
     _state: tuple[int, int] | None = None  # of the file when it was opened
 
@@ -92,11 +92,16 @@ class RowFile(ABC):
 
     def __getitem__(self, rows: Any) -> RowFile:
         """Some rows, by a mask or by indices, which must ascend."""
-        used = np.zeros(len(self), dtype=bool)
-        used[rows] = True
+        chosen = np.zeros(len(self), dtype=bool)
+        chosen[rows] = True
+        used = chosen
+        if self._used is not None:
+            used = self._used.copy()
+            used[used] = chosen
         other = object.__new__(type(self))
         other.__dict__ |= self.__dict__
-        other._used, other.shape = used, (int(used.sum()), self.shape[1])
+        other._used, other.shape = used, (int(chosen.sum()), self.shape[1])
+        other._y = None if self._y is None else self._y[chosen]
         return other
 
     @property

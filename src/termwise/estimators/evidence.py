@@ -24,7 +24,6 @@ The samples are used for the selection of terms only: all updates are made on th
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -34,7 +33,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import MultiOutputMixin, RegressorMixin
 
-from termwise._checks import check_bool, check_number
+from termwise._checks import check_bool, check_number, warn
 from termwise._numerics import DEPENDENT_COLUMN, EVIDENCE_NOISE, LARGEST_PENALTY
 from termwise.estimators.base import CallbackSupportMixin, TermModel, step_callback, with_callbacks
 from termwise.estimators.data import read
@@ -327,7 +326,7 @@ class EvidenceForwardRegressor(CallbackSupportMixin, MultiOutputMixin, Regressor
         """
         max_iter: Any = self.max_iter
         if self.max_updates != "deprecated":
-            warnings.warn("max_updates is deprecated: use max_iter.", FutureWarning, stacklevel=2)
+            warn("max_updates is deprecated: use max_iter.", FutureWarning)
             max_iter = self.max_updates
         check_number("alpha", self.alpha, above=0, remedy="start from a small penalty such as 1e-3")
         check_number("max_iter", max_iter, low=0, integer=True, remedy="0 keeps all terms at alpha")

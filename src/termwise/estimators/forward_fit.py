@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
 from functools import partial
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from termwise._checks import (
     check_targets,
     is_dask,
     is_one_of,
+    place_of,
     to_array,
 )
 from termwise.basis.base import inputs_of_columns
@@ -224,26 +226,28 @@ def read_bounds(bounds: Any, candidates: Candidates) -> list[tuple[Any, tuple[fl
     if any(isinstance(key, str) for key in bounds):
         names = FittedTerms(candidates, np.arange(p), np.empty((0, 0)), np.empty(0)).names
     for key, pair in bounds.items():
-        if key not in (names if isinstance(key, str) else range(p)):
+        if (place := place_of(key, names, p)) is None:
             raise ValueError(
                 f"bounds must be for candidates, got {key!r}: give names or numbers of the {p} candidates."
             )
-        found.append((names.index(key) if isinstance(key, str) else key, read_pair(pair)))
+        found.append((place, read_pair(pair)))
     return found
 
 
 def read_pair(pair: Any) -> tuple[float, float]:
     """Return the bounds of a weight as numbers, None as infinity."""
     try:
-        low, high = (np.nan if end is None else float(end) for end in pair)
+        low, high = pair
     except (TypeError, ValueError):
-        low, high = 1.0, -1.0
-    if low > 0 or high < 0:
+        low = high = np.nan
+    low, high = -np.inf if low is None else low, np.inf if high is None else high
+    numbers = all(isinstance(end, Real) and not isinstance(end, bool) for end in (low, high))
+    if not (numbers and low <= 0 <= high):  # which no NaN is
         raise ValueError(
             f"bounds must be pairs (low, high) with low <= 0 <= high, got {pair!r}: a term that is not selected has "
             "weight 0, and None is for no bound."
         )
-    return -np.inf if np.isnan(low) else low, np.inf if np.isnan(high) else high
+    return float(low), float(high)
 
 
 # -- data on a Dask cluster --------------------------------------------------------------------------------------------

@@ -21,7 +21,6 @@ stay primal until at most m terms are left.
 from __future__ import annotations
 
 import time
-import warnings
 from dataclasses import replace
 from typing import Any, Self
 
@@ -31,7 +30,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 
-from termwise._checks import check_indices, check_number
+from termwise._checks import check_indices, check_number, warn
 from termwise._numerics import EXACT_FIT_NOISE, PENALTY_RATIO_MIN, QUADRATIC_SLOPE_MIN, RESOLVED_RATIO
 from termwise.estimators.base import TermModel
 from termwise.estimators.data import read
@@ -365,17 +364,15 @@ def sweep_to_convergence(
             converged = path[-1] - value <= tol * path[-1] and time.perf_counter() < end
             path.append(value)
     if not converged and time.perf_counter() >= end:
-        warnings.warn(
+        warn(
             f"LocalRidge stopped after max_seconds={max_seconds:g} with GCV still falling: allow more time, or give "
             "fewer terms.",
             ConvergenceWarning,
-            stacklevel=3,
         )
     elif not converged:
-        warnings.warn(
+        warn(
             f"LocalRidge stopped after max_iter={max_iter} sweeps with GCV still falling by "
             f"{1 - path[-1] / path[-2]:.1e} a sweep: allow more sweeps or a larger tol.",
             ConvergenceWarning,
-            stacklevel=3,
         )
     return alphas, [value / q for value in path]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import os
-import warnings
 from typing import Any, Self
 
 import numpy as np
@@ -15,7 +14,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import check_array, column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
-from termwise._checks import check_choice, check_number, check_numeric, check_table, is_one_of
+from termwise._checks import check_choice, check_number, check_numeric, check_table, is_one_of, warn
 from termwise._numerics import NumericalWarning
 from termwise.basis import LagBasis
 from termwise.estimators.base import Predictor, freeze_model
@@ -335,11 +334,10 @@ class NarxRegressor(RegressorMixin, BaseEstimator):
 
     def _warn_of_limits(self, row: int) -> None:
         low, high = self.simulation_range_
-        warnings.warn(
+        warn(
             f"the simulation left the range [{low:.4g}, {high:.4g}] in row {row} and is held in it: later values are "
             "no predictions; use other lags, fewer terms, or inputs as in the training data.",
             NumericalWarning,
-            stacklevel=3,
         )
 
     # -- scores --------------------------------------------------------------------------------------------------------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from numbers import Real
 from time import perf_counter
@@ -21,7 +20,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
 
-from termwise._checks import check_number
+from termwise._checks import check_number, warn
 from termwise.estimators.base import Predictor, diagram_with_summary, freeze_model, mimebundle_with_summary
 
 
@@ -73,13 +72,12 @@ def check_outcomes(candidates: list[dict[str, Any]], outcomes: list[Outcome]) ->
         raise ValueError(f"param_grid must hold a candidate that can be fitted, but all {n} failed, {first}")
     if failed:
         message = f"{len(failed)} of {n} candidates could not be fitted and rank last, {first}"
-        warnings.warn(message, FitFailedWarning, stacklevel=3)
+        warn(message, FitFailedWarning)
     if not any(np.isfinite(outcome.value) for outcome in outcomes):
-        warnings.warn(
+        warn(
             f"no candidate has a finite criterion_value_, got {outcomes[0].value} for the first: the best model is "
             "merely the first that could be fitted; look for degenerate data or parameters.",
             RuntimeWarning,
-            stacklevel=3,
         )
 
 

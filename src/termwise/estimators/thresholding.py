@@ -14,7 +14,6 @@ freedom.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -26,7 +25,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from termwise._arrays import precision
-from termwise._checks import check_choice, check_number
+from termwise._checks import check_choice, check_number, warn
 from termwise._numerics import FLOAT32, GAMMA_RATIO_MIN
 from termwise.estimators.base import TermModel
 from termwise.estimators.data import read
@@ -121,12 +120,11 @@ def stable_size(components: Components, freedom: float, model: OrthogonalThresho
         sizes = np.arange(min(size, int(MAX_STABLE_SHARE * freedom)) + 1)
         size = int(np.argmin(gcv(components.sse.mean(axis=1)[sizes], sizes + rows.intercept, rows.n)))
     if model.stable == "all" and size < len(gammas):
-        warnings.warn(
+        warn(
             f"tol={model.tol:g} leaves {freedom - len(gammas):g} of {freedom:g} degrees of freedom to estimate the "
             f"noise from, which is too few: only the {size} leading components were tested. Raise tol, or use "
             "stable='auto' to have this done silently.",
             UserWarning,
-            stacklevel=3,
         )
     return size
 

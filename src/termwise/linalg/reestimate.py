@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 
 import numpy as np
@@ -11,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array, check_consistent_length
 
 from termwise._arrays import as_columns, densify
-from termwise._checks import check_bool, check_choice, check_counts, check_number, check_targets, check_total
+from termwise._checks import check_bool, check_choice, check_counts, check_number, check_targets, check_total, warn
 from termwise.linalg.least_squares import least_squares_problem
 from termwise.linalg.spectrum import Spectrum
 
@@ -99,11 +98,10 @@ def reestimate_alpha(
         if not 0 < alpha < np.inf or abs(alpha - previous) <= tol * previous:
             return alpha
     if max_iter > 1:
-        warnings.warn(
+        warn(
             f"reestimate_alpha stopped after max_iter={max_iter} iterations at alpha={alpha:g}, still changing by "
             f"{abs(alpha / previous - 1):.1e}: allow more iterations or a larger tol.",
             ConvergenceWarning,
-            stacklevel=2,
         )
     return alpha
 

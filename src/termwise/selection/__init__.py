@@ -1,9 +1,9 @@
 """Choosing between models: criteria, rules, and the path of a forward selection."""
 
-import warnings
 from importlib import import_module
 from typing import Any
 
+from termwise._checks import warn
 from termwise.linalg.criteria import CRITERIA, bic, fpe, gcv, loo, uev
 from termwise.selection.engine import RULES
 from termwise.selection.path import SelectionPath
@@ -28,5 +28,5 @@ def __getattr__(name: str) -> Any:
     """Return `forward_path`, which is `termwise.forward_path` now."""
     if name != "forward_path":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    warnings.warn("Import forward_path from termwise.", DeprecationWarning, stacklevel=2)
+    warn("Import forward_path from termwise.", DeprecationWarning)
     return import_module("termwise.execution").forward_path

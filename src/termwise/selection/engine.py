@@ -226,13 +226,19 @@ class PathLimits:
             return "as many terms as the data can determine"
         return f"max_seconds={max_seconds:g} are over" if self.time_over() else ""
 
-    def patience_reason(self, n_forced: int) -> str:
-        """Record the criterion's choice; return why more terms would not change it, "" if they may."""
+    def reason_to_stop(self, choice: Choice, forced_left: int) -> str:
+        """Count the term just recorded, call the callback and return why to stop, "" to go on."""
+        self.n_forced += choice.index in self.forced
+        self.stopped |= self.callback is not None and bool(self.callback(self.path))
+        return STOPPED if self.stopped and not forced_left else self.patience_reason()
+
+    def patience_reason(self) -> str:
+        """Record the criterion's choice, one per term; return why more terms would not change it, "" if they may."""
         criterion, patience, sizes = self.settings.criterion, self.settings.patience, self.sizes
         if patience is None:
             return ""
         sizes.append(len(self.path) if criterion is None else SIZE_CRITERIA[criterion](self.path))
-        if len(sizes) >= n_forced + patience and len(set(sizes[-patience - 1 :])) == 1:
+        if len(sizes) >= self.n_forced + patience and len(set(sizes[-patience - 1 :])) == 1:
             return f"the choice of {criterion!r} has not changed for {patience} terms"
         return ""
 
@@ -285,7 +291,6 @@ class PathBuilder(PathLimits):
         state, path = self.state, self.path
         reduction = self.cost - state.cost
         correlation = np.nan if self.defers_correlations else float(state.correlations(1)[0])
-        self.n_forced += choice.index in self.forced
         if self.settings.alpha == "reestimate":
             state.set_alpha(reestimated_alpha(state))
             k = len(state.chosen)
@@ -294,10 +299,7 @@ class PathBuilder(PathLimits):
             self.rule.prepare(state)
         self.record(choice, reduction, correlation)
         self.cost = state.cost
-        self.stopped |= self.callback is not None and bool(self.callback(path))
-        if self.stopped and not forced_left:
-            return STOPPED
-        return self.patience_reason(self.n_forced)
+        return self.reason_to_stop(choice, forced_left)
 
     def record(self, choice: Choice, reduction: float = 0.0, correlation: float = 0.0) -> None:
         """Append a row to the path; squared errors are averaged over the outputs.

@@ -31,7 +31,7 @@ from termwise._numerics import NEWTON_DECREMENT_FINAL
 from termwise.linalg.least_squares import Solution, WeightedRows
 from termwise.linalg.losses import LOSSES, Loss
 from termwise.linalg.newton import Fit, Samples, approximate_loo, covariances, minimise
-from termwise.selection.engine import STOPPED, Callback, PathLimits, Settings, grow
+from termwise.selection.engine import Callback, PathLimits, Settings, grow
 from termwise.selection.glm import GlmModels, GlmState, null_model
 from termwise.selection.path import SelectionPath, Step, search_effect
 from termwise.selection.rules import Choice, CostRule
@@ -252,16 +252,12 @@ class GlmPathBuilder(PathLimits):
 
     def after_step(self, choice: Choice, forced_left: int) -> str:
         """Record the step and return why to stop, if so."""
-        state, path = self.state, self.path
+        state = self.state
         Y, f, loss = state.samples.Y, state.samples.sample_weight, state.loss
         before = float(f @ loss.value(Y, self.eta))
         drop = before - float(f @ loss.value(Y, state.fit.eta))
         self.record(choice, 2 * drop / (loss.deviance_unit * self.outputs_per_dof))
-        self.n_forced += choice.index in self.forced
-        self.stopped |= self.callback is not None and bool(self.callback(path))
-        if self.stopped and not forced_left:
-            return STOPPED
-        return "" if forced_left else self.patience_reason(len(self.forced))
+        return self.reason_to_stop(choice, forced_left)
 
     def record(self, choice: Choice, reduction: float) -> None:
         """Append a row to the path."""

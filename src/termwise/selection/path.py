@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.special import chdtri, erfcinv
 
 from termwise._arrays import Array, from_host, is_foreign
-from termwise._checks import check_choice, check_number, import_optional, is_one_of
+from termwise._checks import check_choice, check_number, import_optional, is_one_of, warn
 from termwise.linalg.criteria import CRITERIA
 
 Floats = NDArray[np.float64]
@@ -351,10 +350,9 @@ SIZE_CRITERIA: dict[str, Callable[[SelectionPath], int]] = {
 def check_criterion(criterion: Any, others: Sequence[str] = ()) -> str | None:
     """Return the name of a criterion for the size, or None; raise unless there is one, or it is one of the others."""
     if is_one_of(criterion, "tcr_effective"):
-        warnings.warn(
+        warn(
             "criterion='tcr_effective' is deprecated and means 'tcr': use 'tcr', or 'loo' to keep more terms.",
             FutureWarning,
-            stacklevel=3,
         )
         return "tcr"
     if criterion is None:

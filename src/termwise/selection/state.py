@@ -20,7 +20,6 @@ over the data.
 from __future__ import annotations
 
 import copy
-import warnings
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -46,6 +45,7 @@ from termwise._arrays import (
     to_host,
     zeros,
 )
+from termwise._checks import warn
 from termwise._numerics import (
     CANCELLATION_SHARE,
     DEPENDENT_CANDIDATE,
@@ -252,7 +252,7 @@ class State:
     @property
     def usable(self) -> Array:
         """Former name of `eligible`."""
-        warnings.warn("state.usable is deprecated: use state.eligible.", FutureWarning, stacklevel=2)
+        warn("state.usable is deprecated: use state.eligible.", FutureWarning)
         return self.eligible
 
     @property
