@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from functools import cache, partial
 from threading import Lock
 from typing import Any
@@ -16,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from termwise import _arrays as arrays
 from termwise._arrays import Array, from_host, to_host
-from termwise._checks import check_bool, check_choice, check_no_strings, check_number, to_array
+from termwise._checks import check_bool, check_choice, check_no_strings, check_number, to_array, warn
 from termwise._memory import budget
 from termwise.basis.base import Basis
 from termwise.basis.expressions import Expression, evaluate, sum_squares, variable, z
@@ -215,11 +214,10 @@ def kernel_design(X: Array, centers: NDArray[Any], width: float | NDArray[Any], 
     if isinstance(phi, Expression):
         phi = partial(kernel_values, phi)
     else:
-        warnings.warn(
+        warn(
             f"KERNELS[{kernel!r}] as a function of (xp, m) is deprecated: give an expression in termwise.basis.r2, "
             "such as numpy.exp(-r2), which can be exported too.",
             FutureWarning,
-            stacklevel=2,
         )
     return KernelDesign(A, C, phi, arrays.precision(X.dtype), symmetric=same)
 

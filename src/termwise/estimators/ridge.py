@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, Self
 
 from numpy.typing import ArrayLike
 from sklearn.base import MultiOutputMixin, RegressorMixin
 
-from termwise._checks import check_choice, check_number
+from termwise._checks import check_choice, check_number, warn
 from termwise._numerics import NumericalWarning
 from termwise.estimators.base import TermModel
 from termwise.estimators.data import read
@@ -30,11 +29,10 @@ def resolve_alpha(alpha: Any, spectrum: Spectrum) -> tuple[float, str]:
         )
     found = best_alpha(spectrum, alpha)
     if found == 0 and spectrum.interpolates and alpha in ("uev", "fpe", "bic"):
-        warnings.warn(
+        warn(
             f"alpha={alpha!r} chose the penalty 0: the model can fit every sample exactly, where this criterion "
             "vanishes whatever the data; alpha='gcv' and alpha='loo' remain meaningful there.",
             UserWarning,
-            stacklevel=3,
         )
     return found, alpha
 
@@ -148,12 +146,11 @@ class BasisRidge(MultiOutputMixin, RegressorMixin, TermModel):
         spectrum = Spectrum(problem)
         alpha, criterion = resolve_alpha(self.alpha, spectrum)
         if not isinstance(self.alpha, str) and alpha < spectrum.floor:
-            warnings.warn(
+            warn(
                 f"alpha must be at least {spectrum.floor:.1e} for functions that are as nearly dependent as these, got "
                 f"{alpha:g}: their weights are large, cancel each other, and have few correct digits; alpha='loo' "
                 "chooses a penalty.",
                 NumericalWarning,
-                stacklevel=2,
             )
         solution = (unpenalised_solution(problem) if alpha == 0 else None) or spectrum.solution(alpha)
         criteria = measure(problem.rows, solution)

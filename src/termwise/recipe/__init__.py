@@ -145,6 +145,9 @@ default="auto"
     *Many samples.* Beyond 4,000 samples dictionary, target and size are chosen on a subset of 4,000; beyond 20,000 the
     terms are selected on a subset of 20,000. The weights are always fitted to all samples.
 
+    *Devices.* Above 1,200 samples, arrays on a GPU have the paths of all folds computed there, in float64; everything
+    else is computed on the host.
+
     *Wide tables.* Time and memory grow with samples times columns, and tens of thousands of columns are feasible. With
     more than 100 inputs (a category counts as one) "pairs" screens the inputs: products are formed of 40 of them, 20
     with the largest main effect and 20 with the largest interaction with one of these, so that a pure interaction of

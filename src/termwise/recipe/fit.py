@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import replace
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import column_or_1d
 
 from termwise._arrays import Array, as_columns, on_accelerator, rows_of
-from termwise._checks import check_choice, check_directions, check_number, check_total, is_frame
+from termwise._checks import check_choice, check_directions, check_number, check_total, is_frame, place_of
 from termwise._threads import one_thread
 from termwise.basis import SmoothBasis, TableEncoder, UnionBasis, id_columns
 from termwise.basis.base import ColumnSubset, expect_missing
@@ -165,9 +164,8 @@ def encoded_directions(monotone: Mapping[Any, int] | None, encoder: TableEncoder
     groups, encodings = encoder.groups(), encoder.encodings_
     names, found = [one.name for one in encodings], {}
     for key, direction in check_directions(monotone).items():
-        place: Any = names.index(key) if key in names else key
-        known = isinstance(place, Integral) and place in range(len(names))
-        if not known or encodings[place].kind != "number" or direction not in (-1, 1):
+        place = place_of(key, names, len(names))
+        if place is None or encodings[place].kind != "number" or direction not in (-1, 1):
             raise ValueError(
                 f"monotone must map numeric inputs, by name or number, to 1 or -1, got {direction!r} for {key!r}: 1 is "
                 "for increasing effects."
