@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from termwise import TermwiseRegressor
+from termwise import TermwiseRegressor, memory_budget
 from termwise.selection.batch import batched_paths
 from termwise.selection.nested import nested_paths
 
@@ -45,16 +45,19 @@ def test_paths_end_where_candidates_do(rng):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("budget", [1e10, 1e4])  # on the device, and on the host where its memory is too small
 @pytest.mark.parametrize("dictionary", ["linear", "additive", "pairs", "smooth", "relevant"])
-def test_automatic_regressor_on_a_device(rng, dictionary):
+def test_automatic_regressor_on_a_device(rng, dictionary, budget):
     """With more than 1,200 rows on a device the paths are computed there; the model is that of the host."""
     xp = pytest.importorskip("array_api_strict", reason="array-api-strict is not installed")
     X = rng.uniform(size=(1250, 3))
     y = np.sin(5 * X[:, 0]) + X[:, 1] * X[:, 2] + 0.2 * rng.normal(size=len(X))
     on_device = [xp.asarray(values, device=xp.Device("device1")) for values in (X, y)]
-    model, expected = (
-        TermwiseRegressor(dictionary=dictionary, target="data", max_terms=25).fit(*data) for data in (on_device, (X, y))
-    )
+    with memory_budget(budget):
+        model, expected = (
+            TermwiseRegressor(dictionary=dictionary, target="data", max_terms=25).fit(*data)
+            for data in (on_device, (X, y))
+        )
     assert model.n_terms_ == expected.n_terms_
     assert model.cv_error_ == pytest.approx(expected.cv_error_)
     np.testing.assert_allclose(np.asarray(model.predict(X)), expected.predict(X), atol=1e-6)

@@ -336,8 +336,17 @@ def current_device(x: Array) -> AbstractContextManager[Any]:
 
 
 def on_accelerator(x: Any) -> bool:
-    """Whether x is an array on a device other than the processor, such as a GPU."""
-    return is_foreign(x) and "cpu" not in str(array_api_compat.device(x)).lower()
+    """Whether x is an array on a device other than the processor, such as a GPU, that computes in float64.
+
+    Arrays that cannot be written to, as those of JAX, do not count.
+    """
+    if not is_foreign(x) or "cpu" in str(array_api_compat.device(x)).lower():
+        return False
+    try:
+        zeros((1,), x)
+    except (RuntimeError, TypeError, ValueError):  # Apple's GPUs have no float64
+        return False
+    return bool(array_api_compat.is_writeable_array(x))
 
 
 def free_on_device(x: Array) -> int | None:

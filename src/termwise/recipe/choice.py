@@ -102,8 +102,9 @@ def choose_model(
     reference = options.target
     if isinstance(reference, str):
         reference = default_reference(options.labels, options.loss, settings)
-    # ridge fits of small tables are made on the host, where everything else is faster, too
-    fitting = Fitting(settings.alpha, options.hierarchy, like if n > settings.ridge_rows else None)
+    # Ridge fits of small tables are made on the host, where everything else is faster, too.
+    on_device = n > settings.ridge_rows and options.loss is None and not options.constrained
+    fitting = Fitting(settings.alpha, options.hierarchy, like if on_device else None)
     searches = {
         link: Search(allowed_bases(inputs, levels, targets, options, link, settings),
                      [on_scale(one, link) for one in folds], settings, max_terms, after_step, report, options.labels,

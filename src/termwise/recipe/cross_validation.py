@@ -143,7 +143,7 @@ def cross_validate(tries: Sequence[Try], fitting: Fitting, n_threads: int = 1) -
         found = parallel(delayed(PreparedFold.prepare)(*job) for job in jobs)
     for one in tries:
         parts = list(islice(found, len(one.targets)))
-        paths = parts if fitting.like is None else fit_together(parts, one.max_terms, fitting)
+        paths = parts if fitting.like is None else fit_together(parts, one.max_terms, fitting, n_threads)
         yield [CrossValidatedPath(list(path), one.max_terms) for path in zip(*paths, strict=True)]
 
 
@@ -161,7 +161,8 @@ def extend(
         pairs = zip(jobs, short, strict=True)
         found = parallel(delayed(fit_fold)(*job, max_terms, fitting, path.longer) for job, path in pairs)
     else:
-        found = fit_together(parallel(delayed(PreparedFold.prepare)(*job) for job in jobs), max_terms, fitting)
+        parts = parallel(delayed(PreparedFold.prepare)(*job) for job in jobs)
+        found = fit_together(parts, max_terms, fitting, n_threads)
     longer = {id(path): paths[0] for path, paths in zip(short, found, strict=True)}
     return CrossValidatedPath([longer.get(id(path), path) for path in before.paths], max_terms)
 
@@ -273,28 +274,35 @@ def fit_on_host(
     return found
 
 
-def fit_together(parts: Sequence[PreparedFold], max_terms: int, fitting: Fitting) -> list[list[FoldPath]]:
+def fit_together(
+    parts: Sequence[PreparedFold], max_terms: int, fitting: Fitting, n_threads: int
+) -> list[list[FoldPath]]:
     """Select terms for each target of each fold, those of all folds together on the device.
 
     What the device does not do is done on the host: losses other than the squared one, ridge fits, which only small
     tables have, and constraints.
     """
-    every = [[path_data(fold, target) for target in fold.values] for fold in parts]
-    problems = [one for some in every for one in some if one is not None]
-    unconstrained = all(not constraints_of(one.functions, fitting.hierarchy) for one in problems)
-    if any(None in some for some in every) or not (unconstrained and fits_on(fitting.like, problems)):
-        return [fit_on_host(fold, max_terms, fitting) for fold in parts]
+    problems = [[path_data(fold, target) for target in fold.values] for fold in parts]
+    if not suits_device(problems, fitting):
+        parallel = Parallel(n_threads, backend="threading")
+        return list(parallel(delayed(fit_on_host)(fold, max_terms, fitting) for fold in parts))
     found: list[list[FoldPath]] = [[] for _ in parts]
-    for some, targets in zip(zip(*every, strict=True), zip(*(fold.values for fold in parts), strict=True), strict=True):
-        own = targets[0].alpha if isinstance(targets[0], Penalised) else fitting.alpha
-        for fold, paths, models, target in zip(
-            parts, found, paths_on(fitting.like, some, own, max_terms), targets, strict=True
-        ):
-            fold.expect_missing()
+    for k, target in enumerate(parts[0].values if parts else []):
+        alpha = target.alpha if isinstance(target, Penalised) else fitting.alpha
+        same_target = [one for some in problems if (one := some[k]) is not None]
+        for fold, paths, every in zip(parts, found, paths_on(fitting.like, same_target, alpha, max_terms), strict=True):
             assert fold.training is not None
-            models = models.first_rows(len(fold.samples[0]))
-            paths.append(fold.path(models, target, fold.training.to_continue(), models))
+            fold.expect_missing()
+            models = every.first_rows(int(fold.train.sum()))
+            paths.append(fold.path(models, fold.values[k], fold.training.to_continue(), models))
     return found
+
+
+def suits_device(problems: Sequence[Sequence[PathData | None]], fitting: Fitting) -> bool:
+    """Whether the device computes paths of these problems, one for each fold and target, and has the memory."""
+    known = [one for some in problems for one in some if one is not None]
+    constrained = any(constraints_of(one.functions, fitting.hierarchy) for one in known)
+    return len(known) == sum(map(len, problems)) and not constrained and fits_on(fitting.like, known)
 
 
 def path_data(fold: PreparedFold, target: Values) -> PathData | None:
