@@ -661,9 +661,9 @@ def test_columns_of_any_name_are_kept(model, folder, tmp_path):
     new.to_csv(tmp_path / "new.csv", index=False)
     keep = [part for name in names for part in ("--keep", name)]
     assert invoke("predict", model, tmp_path / "new.csv", *keep, "-o", tmp_path / "p.npz").exit_code == 0
-    found = np.load(tmp_path / "p.npz")
-    assert found.files == [*names, "prediction"]
-    assert all(found[name].tolist() == [name, "", "z"] for name in names)
+    with np.load(tmp_path / "p.npz") as found:
+        assert found.files == [*names, "prediction"]
+        assert all(found[name].tolist() == [name, "", "z"] for name in names)
 
 
 @pytest.mark.slow
