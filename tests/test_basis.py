@@ -333,3 +333,12 @@ def test_repeated_samples_do_not_change_logistic_units(rng):
     X = rng.normal(size=(20, 2))
     once, often = LogisticBasis(5).fit(X), LogisticBasis(5).fit(np.repeat(X, rng.integers(1, 4, size=20), axis=0))
     assert np.array_equal(once.transform(X), often.transform(X))
+
+
+@pytest.mark.parametrize("count", [100, 600])  # the best of several draws each, and one at a time
+def test_no_row_is_drawn_twice_beside_outliers(rng, count):
+    """Distances are products, whose rounding beside outliers exceeds the distances of the other rows."""
+    X = rng.normal(size=(700, 3))
+    X[:20] *= 1e8
+    basis = RadialBasis(centers=count).fit(X)
+    assert len(np.unique(basis.center_rows_)) == count

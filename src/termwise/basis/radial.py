@@ -245,6 +245,7 @@ def kmeans_plusplus_rows(X: NDArray[Any], count: int, rng: np.random.RandomState
             totals = np.minimum(distances, nearest, out=distances).sum(axis=1)
             best = int(np.argmin(totals))
             rows[i], total, nearest = drawn[best], totals[best], np.maximum(distances[best], 0.0)
+            nearest[rows[i]] = 0.0  # rounding is not a distance: no row is drawn twice
     return rows
 
 
