@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from termwise import TermwiseRegressor, memory_budget
+from termwise._arrays import to_host
 from termwise.selection.batch import batched_paths
 from termwise.selection.nested import nested_paths
 
@@ -60,4 +61,6 @@ def test_automatic_regressor_on_a_device(rng, dictionary, budget):
         )
     assert model.n_terms_ == expected.n_terms_
     assert model.cv_error_ == pytest.approx(expected.cv_error_)
-    np.testing.assert_allclose(np.asarray(model.predict(X)), expected.predict(X), atol=1e-6)
+    predicted = model.predict(on_device[0])
+    assert predicted.device == on_device[0].device
+    np.testing.assert_allclose(to_host(predicted), expected.predict(X), atol=1e-6)

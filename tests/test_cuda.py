@@ -243,4 +243,4 @@ def test_automatic_regressor(there, dictionary):
     )
     assert model.n_terms_ == expected.n_terms_
     assert model.cv_error_ == pytest.approx(expected.cv_error_)
-    np.testing.assert_allclose(to_host(model.predict(there(X))), expected.predict(X), atol=1e-6)
+    assert_close(model.predict(there(X)), expected.predict(X), there(X), atol=1e-6)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils.validation import validate_data
 
-from termwise._arrays import Array, as_type, densify
+from termwise._arrays import Array, as_type, densify, from_host, is_foreign
 from termwise._checks import is_dask
 from termwise.design.files import RowFile
 from termwise.estimators.data import check_inputs
@@ -34,7 +34,10 @@ def design_of(model: TermModel, X: Any) -> Array:
 
 
 def predict_outputs(model: TermModel, X: Any, return_std: bool = False, responses: bool = False) -> Any:
-    """Predict the outputs of the linear model, whether they are targets or scores of classes; or the responses."""
+    """Predict the outputs of the linear model, whether they are targets or scores of classes; or the responses.
+
+    They are in the library and on the device of X, also where the basis is evaluated on the host.
+    """
     if is_dask(X):
         y = map_partitions(model, partial(predict_outputs, worker_copy(model), responses=responses), X)
         both = partial(predict_outputs, model, return_std=True)
@@ -46,7 +49,8 @@ def predict_outputs(model: TermModel, X: Any, return_std: bool = False, response
         return as_type(terms.respond(outputs, X.dtype) if responses else outputs, X.dtype)
     G = design_of(model, X)
     y = as_type(terms.responses(G) if responses else terms.outputs(G), G.dtype)
-    return (y, terms.standard_error(G)) if return_std else y
+    like = X if is_foreign(X) else G
+    return (from_host(y, like), from_host(terms.standard_error(G), like)) if return_std else from_host(y, like)
 
 
 def clipped_inputs(model: TermModel, X: Any) -> Any:
