@@ -46,6 +46,18 @@ def test_paths_end_where_candidates_do(rng):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("max_terms", [1, 2])
+def test_shortest_paths_on_a_device(rng, max_terms):
+    """There is nothing to continue where the first paths have all terms."""
+    xp = pytest.importorskip("array_api_strict", reason="array-api-strict is not installed")
+    X = rng.uniform(size=(1250, 2))
+    y = X[:, 0] + 0.1 * rng.normal(size=len(X))
+    model = TermwiseRegressor(dictionary="additive", target="data", max_terms=max_terms)
+    found = model.fit(*(xp.asarray(values, device=xp.Device("device1")) for values in (X, y))).n_terms_
+    assert found == model.fit(X, y).n_terms_
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("budget", [1e10, 1e4])  # on the device, and on the host where its memory is too small
 @pytest.mark.parametrize("dictionary", ["linear", "additive", "pairs", "smooth", "relevant"])
 def test_automatic_regressor_on_a_device(rng, dictionary, budget):

@@ -63,7 +63,7 @@ BOTH = ("data", "ridge")
 def cross_validate(tries, max_terms, targets, alpha, n_threads=1):
     """Cross-validate dictionaries for the same targets in every fold."""
     every = [(basis, folds, dict.fromkeys(np.unique(folds.fold).tolist(), targets)) for basis, folds in tries]
-    rows = [cross_validation.Try(basis, folds, max_terms, of_folds) for basis, folds, of_folds in every]
+    rows = [cross_validation.CrossValidationJob(basis, folds, max_terms, of_folds) for basis, folds, of_folds in every]
     return cross_validation.cross_validate(rows, Fitting(alpha), n_threads)
 
 

@@ -274,7 +274,8 @@ class OrthogonalThresholdRegressor(MultiOutputMixin, RegressorMixin, TermModel):
         components = METHODS[self.method](problem, design, self.tol, ratio, max_size)
         size = stable_size(components, freedom, self)
         noise = components.sse[size] / (freedom - size)  # Hagiwara 2011 (21), (q,)
-        limit = self.threshold * 2 * noise * np.log(problem.rows.n)  # of `t_j^2`, Hagiwara 2011 (15)
+        # The universal threshold of `t_j^2`, Hagiwara 2011 (15).
+        limit = self.threshold * 2 * noise * np.log(problem.rows.n)
         kept = np.flatnonzero(np.any(components.t[:size] ** 2 > limit, axis=1))  # significant for any output
         if self.keep == "leading":
             kept = np.arange(kept.max(initial=-1) + 1)

@@ -93,7 +93,10 @@ class Factor:
         return True
 
     def remove_columns(self, at: NDArray[np.intp]) -> None:
-        """Remove terms: Orr (A.6)."""
+        """Remove terms: the model of Orr (A.6), by deleting columns of R, which is made triangular again.
+
+        Orr (A.7), which updates the projection P, is not needed.
+        """
         self.penalties = np.delete(self.penalties, at)
         self.rows = sla.qr(np.delete(self.rows, at, axis=1), mode="r", check_finite=False)[0][: len(self.penalties)]
 

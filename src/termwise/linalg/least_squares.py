@@ -154,6 +154,8 @@ class Solution:
 def solve_penalised(problem: Problem, support: NDArray[np.intp], alphas: NDArray[np.float64]) -> Solution:
     """Least squares on some columns with one penalty each, from the triangular factor of `[G; diag(sqrt(alphas))]`.
 
+    The weights are those of Orr (4.4), with `A = G'G + diag(alphas)` of Orr (4.5).
+
     Directions the data and the penalties leave undetermined get weight zero. Columns of very different lengths are
     scaled to length one: singular values of columns as they are would not resolve the short ones.
     """
@@ -189,7 +191,10 @@ def solve_orthogonal(problem: Problem, alpha: float | NDArray[np.float64]) -> So
 
 
 def solution_from_factors(problem: Problem, K: Array, B: Array) -> Solution:
-    """Return the solution with `A^-1 = K K'` and `B = G K`, which may be known more accurately than by that product."""
+    """Return the solution with `A^-1 = K K'` and `B = G K`, which may be known more accurately than by that product.
+
+    Weights: Orr (4.4); squared error: Orr (4.8).
+    """
     Y, rows = problem.Y, problem.rows
     projected = B.T @ Y
     residual = Y - B @ projected

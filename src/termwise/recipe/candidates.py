@@ -15,7 +15,7 @@ from termwise.design import EVERY, Design, as_design
 from termwise.linalg.least_squares import WeightedRows
 from termwise.recipe.choice import RecipeChoice
 from termwise.recipe.cross_validation import TrainingDesign, constraints_of
-from termwise.recipe.device import PathData, fits_on, paths_on
+from termwise.recipe.device import PathData, fits_in_device_memory, select_on_device
 from termwise.recipe.dictionaries import Samples
 from termwise.recipe.folds import merge_duplicates
 from termwise.recipe.settings import RecipeSettings
@@ -32,13 +32,13 @@ def fit_candidates(
     y: NDArray[Any],
     sample_weight: Floats,
     settings: RecipeSettings,
-    like: Array | None = None,
+    device_array: Array | None = None,
 ) -> tuple[Basis, Any, FirstStage | None]:
     """Return the fitted basis, its design matrix, and the first stage if the target is not the data.
 
     Inputs are encoded. The design matrix has all rows of X, the first stage those of positive weight. With more than
     `path_rows` rows a path on some of them decides which candidates are evaluated on all, and so does a path on the
-    device of `like`.
+    device of `device_array`.
     """
     used = np.flatnonzero(sample_weight)
     every = len(used) == len(sample_weight)
@@ -56,9 +56,9 @@ def fit_candidates(
     fitted, weight, limits = training.basis, sample_weight[some], constraints_of(training.basis, choice.hierarchy)
     max_terms, alpha = choice.path_settings.max_terms or len(some), choice.alpha
     problem = PathData(training.functions, rows if training.table is None else training.table, Y[some], weight)
-    on_device = like is not None and choice.target == "data" and choice.loss is None and not limits
-    if on_device and not fitted.cross_fits and fits_on(like, [problem]):
-        (found,) = paths_on(like, [problem], alpha, max_terms)
+    on_device = device_array is not None and choice.target == "data" and choice.loss is None and not limits
+    if on_device and not fitted.cross_fits and fits_in_device_memory(device_array, [problem]):
+        (found,) = select_on_device(device_array, [problem], alpha, max_terms)
         fitted = fitted.take(np.sort(found.terms))
         return fitted, fitted.transform(X), None
     training = training.evaluated(rows)

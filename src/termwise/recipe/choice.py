@@ -71,7 +71,7 @@ def choose_model(
     settings: RecipeSettings,
     after_step: Callable[[], object],
     report: Callable[[str], object] | None = None,
-    like: Array | None = None,
+    device_array: Array | None = None,
 ) -> RecipeChoice:
     """Choose a dictionary, a target and a size by cross-validation.
 
@@ -84,7 +84,7 @@ def choose_model(
     settings : constants of the recipe.
     after_step : called after each cross-validation.
     report : called with a line for each trial.
-    like : an array on the device that computes paths; None for the host.
+    device_array : an array on the device that computes paths; None for the host.
     """
     n = max(len(samples.X), samples.sample_weight.sum())
     targets, tries_ensembles = options.targets(n, settings), options.tries_ensembles() and n <= settings.choice_rows
@@ -104,7 +104,7 @@ def choose_model(
         reference = default_reference(options.labels, options.loss, settings)
     # Ridge fits of small tables are made on the host, where everything else is faster, too.
     on_device = n > settings.ridge_rows and options.loss is None and not options.constrained
-    fitting = Fitting(settings.alpha, options.hierarchy, like if on_device else None)
+    fitting = Fitting(settings.alpha, options.hierarchy, device_array if on_device else None)
     searches = {
         link: Search(allowed_bases(inputs, levels, targets, options, link, settings),
                      [on_scale(one, link) for one in folds], settings, max_terms, after_step, report, options.labels,

@@ -20,7 +20,7 @@ from termwise.basis.base import design_matrix
 from termwise.basis.levels import EqualLevels
 from termwise.design.computed import ProductDesign
 from termwise.linalg.losses import Loss
-from termwise.recipe.device import PathData, fits_on, paths_on
+from termwise.recipe.device import PathData, fits_in_device_memory, select_on_device
 from termwise.recipe.folds import Folds, symmetric_order
 from termwise.recipe.settings import RecipeSettings
 from termwise.recipe.targets import Reference, RidgeTarget
@@ -109,10 +109,10 @@ class Fitting(NamedTuple):
 
     alpha: float  # penalty of least squares
     hierarchy: bool = False  # whether products require terms of each of their inputs
-    like: Array | None = None  # an array on the device that computes paths of least squares; None: the host does
+    device_array: Array | None = None  # on the device that computes paths of least squares; None: the host does
 
 
-class Try(NamedTuple):
+class CrossValidationJob(NamedTuple):
     """A dictionary to cross-validate."""
 
     basis: Basis  # not fitted
@@ -127,7 +127,9 @@ class Try(NamedTuple):
         return [path.dictionary for path in self.before] or [self.basis] * len(self.targets)
 
 
-def cross_validate(tries: Sequence[Try], fitting: Fitting, n_threads: int = 1) -> Iterator[list[CrossValidatedPath]]:
+def cross_validate(
+    tries: Sequence[CrossValidationJob], fitting: Fitting, n_threads: int = 1
+) -> Iterator[list[CrossValidatedPath]]:
     """Yield for each dictionary one cross-validated path per target."""
     jobs = [
         (basis, one.folds, one.folds.fold != number, targets)
@@ -135,15 +137,16 @@ def cross_validate(tries: Sequence[Try], fitting: Fitting, n_threads: int = 1) -
         for basis, (number, targets) in zip(one.bases, one.targets.items(), strict=True)
     ]
     lengths = [one.max_terms for one in tries for _ in one.targets]
-    # By name, since a backend of the caller would be shared with the calls before all is found, and end with them.
+    # With an explicit backend: joblib would otherwise use that of an enclosing `parallel_config`, and close it with the
+    # calls inside before all results are there.
     parallel = Parallel(n_threads, backend="threading", return_as="generator")
-    if fitting.like is None:
+    if fitting.device_array is None:
         found = parallel(delayed(fit_fold)(*job, k, fitting) for job, k in zip(jobs, lengths, strict=True))
     else:
         found = parallel(delayed(PreparedFold.prepare)(*job) for job in jobs)
     for one in tries:
         parts = list(islice(found, len(one.targets)))
-        paths = parts if fitting.like is None else fit_together(parts, one.max_terms, fitting, n_threads)
+        paths = parts if fitting.device_array is None else fit_together(parts, one.max_terms, fitting, n_threads)
         yield [CrossValidatedPath(list(path), one.max_terms) for path in zip(*paths, strict=True)]
 
 
@@ -152,12 +155,15 @@ def extend(
 ) -> CrossValidatedPath:
     """Continue paths to more terms, of the candidates and for the target values that were learned before.
 
-    Those of a repeat may be as long already, if another target of the same dictionary has longer paths.
+    Those of a repeat may be as long already, if another target of the same dictionary has longer paths. On a device
+    paths are selected again from the first term.
     """
     short = [path for path in before.paths if len(path.models.terms) < max_terms]
+    if not short:
+        return CrossValidatedPath(before.paths, max_terms)
     parallel = Parallel(n_threads, backend="threading")
     jobs = [(path.dictionary, folds, path.train, [path.target]) for path in short]  # of ensembles, none is continued
-    if fitting.like is None:
+    if fitting.device_array is None:
         pairs = zip(jobs, short, strict=True)
         found = parallel(delayed(fit_fold)(*job, max_terms, fitting, path.longer) for job, path in pairs)
     else:
@@ -287,10 +293,11 @@ def fit_together(
         parallel = Parallel(n_threads, backend="threading")
         return list(parallel(delayed(fit_on_host)(fold, max_terms, fitting) for fold in parts))
     found: list[list[FoldPath]] = [[] for _ in parts]
-    for k, target in enumerate(parts[0].values if parts else []):
+    for k, target in enumerate(parts[0].values):
         alpha = target.alpha if isinstance(target, Penalised) else fitting.alpha
-        same_target = [one for some in problems if (one := some[k]) is not None]
-        for fold, paths, every in zip(parts, found, paths_on(fitting.like, same_target, alpha, max_terms), strict=True):
+        of_target = [one for some in problems if (one := some[k]) is not None]
+        selected = select_on_device(fitting.device_array, of_target, alpha, max_terms)
+        for fold, paths, every in zip(parts, found, selected, strict=True):
             assert fold.training is not None
             fold.expect_missing()
             models = every.first_rows(int(fold.train.sum()))
@@ -302,7 +309,9 @@ def suits_device(problems: Sequence[Sequence[PathData | None]], fitting: Fitting
     """Whether the device computes paths of these problems, one for each fold and target, and has the memory."""
     known = [one for some in problems for one in some if one is not None]
     constrained = any(constraints_of(one.functions, fitting.hierarchy) for one in known)
-    return len(known) == sum(map(len, problems)) and not constrained and fits_on(fitting.like, known)
+    if constrained or len(known) < sum(map(len, problems)):
+        return False
+    return fits_in_device_memory(fitting.device_array, known)
 
 
 def path_data(fold: PreparedFold, target: Values) -> PathData | None:

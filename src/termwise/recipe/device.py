@@ -47,13 +47,13 @@ def design_on(like: Array, functions: Basis, X: NDArray[np.float64]) -> Array:
     return from_host(np.ascontiguousarray(functions.evaluate(X), dtype=np.float64), like)
 
 
-def fits_on(like: Array, problems: Sequence[PathData]) -> bool:
+def fits_in_device_memory(like: Array, problems: Sequence[PathData]) -> bool:
     """Whether the design matrices of some problems fit into the memory of the device of `like`."""
     entries = len(problems) * max(len(one.X) for one in problems) * max(one.functions.n_functions for one in problems)
     return COPIES * 8 * entries <= budget(like)
 
 
-def paths_on(like: Array, problems: Sequence[PathData], alpha: float, max_terms: int) -> list[NestedModels]:
+def select_on_device(like: Array, problems: Sequence[PathData], alpha: float, max_terms: int) -> list[NestedModels]:
     """Select up to `max_terms` terms of each problem, all together."""
     designs = [design_on(like, one.functions, one.X) for one in problems]
     targets, weights = [one.Y for one in problems], [one.sample_weight for one in problems]

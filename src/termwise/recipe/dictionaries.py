@@ -87,6 +87,7 @@ class Dictionary:
     max_candidates: Callable[[Any, int, bool], int] = anova_candidates  # of a basis and d inputs; False: products aside
     contained_in: tuple[str, ...] = ()  # dictionaries that have all of its functions
     drawable: bool = True  # whether every term is a function of one or two inputs
+    constrainable: bool = False  # whether its terms can be monotone, and products wait for their main effects
     rough: bool = False  # whether "auto" tries it only where gradient boosting is accurate
     reproduces: bool = False  # whether its terms are also selected for the reference model
     fits: bool = True  # whether they are selected for the data and their ridge fit
@@ -333,6 +334,7 @@ DICTIONARIES = {
         ),
         contained_in=("additive", "pairs", "hinges", "steps", "rules", "smooth", "relevant"),
         option="none",
+        constrainable=True,
     ),
     "additive": Dictionary(
         "linear terms and bumps of single inputs",
@@ -340,6 +342,7 @@ DICTIONARIES = {
             order=1, extrapolation=settings.extrapolation, monotone=inputs.monotone
         ),
         contained_in=("pairs",),
+        constrainable=True,
     ),
     "pairs": Dictionary(
         "linear terms and bumps of single inputs, and their pairwise products",
@@ -350,6 +353,7 @@ DICTIONARIES = {
         ),
         reproduces=True,
         option="anova",
+        constrainable=True,
     ),
     "hinges": Dictionary(
         "linear terms and hinges of single inputs, and their pairwise products",
@@ -357,6 +361,7 @@ DICTIONARIES = {
         is_tried=lambda inputs, settings: inputs.n_curved > 0,
         rough=True,
         option="hinges",
+        constrainable=True,
     ),
     "steps": Dictionary(
         "linear terms and steps of single inputs, and their pairwise products",
@@ -368,6 +373,7 @@ DICTIONARIES = {
         # it was the same in 15 % less time, but larger where two thresholds are all there is.
         replaced_by="rules",
         option="steps",
+        constrainable=True,
     ),
     "rules": Dictionary(
         "linear terms, and conjunctions of up to three conditions that boosted trees find",

@@ -230,11 +230,12 @@ def fit_recipe(
     blocks = None if blocks is None else blocks[used]
     samples, report = Samples(table, Y[used], data.weights[used], blocks), print if verbose else None
     groups_of, levels = encoder.groups(), encoder.level_columns()
-    like = X if on_accelerator(X) else None
-    choice = choose_model(samples, groups_of, levels, options, settings, after_step, report, like)
+    device_array = X if on_accelerator(X) else None
+    choice = choose_model(samples, groups_of, levels, options, settings, after_step, report, device_array)
     threads = one_thread() if len(Y) <= settings.one_thread_rows else nullcontext()
     with threads:
-        return fit_choice(estimator, choice, data, encoder, encoded, Y, path_callback(verbose, after_step), like)
+        callback = path_callback(verbose, after_step)
+        return fit_choice(estimator, choice, data, encoder, encoded, Y, callback, device_array)
 
 
 def fit_choice(
@@ -245,7 +246,7 @@ def fit_choice(
     encoded: NDArray[Any],
     Y: Floats,
     callback: Callback,
-    like: Array | None = None,
+    device_array: Array | None = None,
 ) -> tuple[FittedTerms, dict[str, Any]]:
     """Select the terms of the chosen model on all samples, and solve.
 
@@ -257,14 +258,14 @@ def fit_choice(
     encoder, encoded : the encoder of the table, fitted, and all its rows, encoded.
     Y : (n, q) targets.
     callback : called after each selected term.
-    like : an array on the device that computes paths; None for the host.
+    device_array : an array on the device that computes paths; None for the host.
     """
     settings, used, path_settings = estimator.recipe_settings, data.used, choice.path_settings
     targets = Y
     if choice.link == "log":  # samples of weight zero may have any target
         Y = np.log(np.where(Y > 0, Y, 1.0))
         data = replace(data, y=Y.reshape(data.y.shape))
-    basis, G, stage = fit_candidates(choice, encoded, Y, data.weights, settings, like)
+    basis, G, stage = fit_candidates(choice, encoded, Y, data.weights, settings, device_array)
     encodes = is_frame(data.X) or encoded.shape[1] != data.n_features
     whole = Pipeline([("table", encoder), ("terms", basis)]) if encodes else basis
     G = check_design(estimator, whole, G, min_samples=2)

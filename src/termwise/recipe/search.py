@@ -18,10 +18,10 @@ from termwise.basis import Basis
 from termwise.linalg.losses import Loss
 from termwise.recipe.cross_validation import (
     CrossValidatedPath,
+    CrossValidationJob,
     Fitting,
     Penalised,
     Target,
-    Try,
     cross_validate,
     extend,
     n_parallel_folds,
@@ -194,7 +194,7 @@ class Search:
         for name, objectives in slowest_first.items():
             some = {number: [self.target_of(one, folds, number) for one in objectives] for number in numbers}
             length = min(lengths[name], self.max_terms)
-            tries.append(Try(self.bases[name], folds, length, some, fitted.get(name, ())))
+            tries.append(CrossValidationJob(self.bases[name], folds, length, some, fitted.get(name, ())))
         found = cross_validate(tries, self.fitting, self.n_threads)
         for name, objectives in slowest_first.items():
             (paths,) = islice(found, 1)

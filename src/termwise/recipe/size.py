@@ -93,7 +93,9 @@ class RecipeOptions(NamedTuple):
 
     def allows(self, name: str) -> bool:
         """Whether a dictionary is tried with these options."""
-        return DICTIONARIES[name].drawable or not (self.constrained or self.size == "readable")
+        dictionary = DICTIONARIES[name]
+        suits_size = dictionary.drawable or self.size != "readable"
+        return suits_size and (dictionary.constrainable or not self.constrained)
 
     @property
     def tries_all(self) -> bool:

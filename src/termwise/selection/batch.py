@@ -132,8 +132,9 @@ def start_paths(
     dtype: np.dtype,
 ) -> tuple[Problems, Models, Array, list[Floats]]:
     """Return the problems, models without terms, the means of the candidates, (m, p), and those of the targets."""
-    like, m, q, K = designs[0], len(designs), targets[0].shape[1], max_terms
+    like, m, q = designs[0], len(designs), targets[0].shape[1]
     n, p = (max(design.shape[axis] for design in designs) for axis in (0, 1))
+    K = min(max_terms, p)
     xp, starts = namespace(like), [w @ Y / w.sum() for w, Y in zip(weights, targets, strict=True)]
     G, y, means, s = (zeros(shape, like) for shape in ((m, n, p), (m, n, q), (m, p), (m, p)))
     for i, (design, Y, weight, start) in enumerate(zip(designs, targets, weights, starts, strict=True)):

@@ -80,7 +80,8 @@ class CascadeOptions:
 class LooRule(Rule):
     """Smallest leave-one-out squared error after adding the candidate (Pahikkala et al. 2010, Algorithm 2).
 
-    Pahikkala et al. 2010 (5) for the model with a candidate added is e above, which `errors_from` evaluates.
+    Pahikkala et al. 2010 (5) for the model with a candidate added is `e` of the module's docstring, which `errors_from`
+    evaluates.
     """
 
     name = "loo"
@@ -372,7 +373,10 @@ def direct_errors(arrays: RowArrays, batch: Batch) -> Reduced:
 
 
 def errors_from(directions: Callable[[slice], Array], arrays: RowArrays, beta: Array, den: Array) -> Reduced:
-    """Squares of `(r - beta v) / (leverage_gap - v^2 / den)` added up, tile by tile, and the smallest leverage gaps."""
+    """Squares of `(r - beta v) / (leverage_gap - v^2 / den)` added up, tile by tile, and the smallest leverage gaps.
+
+    Pahikkala et al. 2010 (5), with a candidate added.
+    """
     r, xp, errors, gaps, part = arrays.r, namespace(arrays.r), [], [], 1 / den
     for rows in row_blocks(r.shape[0], 4 * den.shape[0], r):
         V = directions(rows)

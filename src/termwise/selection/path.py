@@ -234,7 +234,10 @@ def smallest_value(name: str, path: SelectionPath) -> int:
 
 
 def one_se(path: SelectionPath) -> int:
-    """Smallest size whose leave-one-out error is within one standard error of the minimum."""
+    """Smallest size whose leave-one-out error is within one standard error of the minimum.
+
+    It is OSER of Hagiwara 2014, section 4.1.
+    """
     best, error, first = smallest_value("loo", path), path.column("loo"), fewest_terms(path)
     limit = error[best] + path.column("loo_se")[best]
     return first + int(np.argmax(error[first:] <= limit))
@@ -312,8 +315,8 @@ def tcr(path: SelectionPath) -> int:
 def tcr_paper(path: SelectionPath) -> int:
     """Last term, up to the leave-one-out minimum, whose cost reduction is significant (Hagiwara 2014, section 3.3).
 
-    The noise variance is the least leave-one-out error, Hagiwara 2014 (30). It counts n - k + 1
-    candidates, `null_reductions` p - k + 1.
+    The noise variance is the least mean leave-one-out error, Hagiwara 2014 (30) divided by n: the paper prints the sum.
+    It counts n - k + 1 candidates, `null_reductions` p - k + 1.
     """
     best = smallest_value("loo", path)
     thresholds = path.steps[best].loo * null_reductions(path)
