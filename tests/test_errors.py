@@ -131,7 +131,7 @@ CASES = [
     ("hierarchy and exchanges", lambda: ForwardRegressor(hierarchy=True, refine="swap").fit(X, y),
      ValueError, r"refine must be None with bounds, monotone or hierarchy, got 'swap': an exchange may .*"),
     ("bounds and knockoffs", lambda: ForwardRegressor(bounds=(0, None), criterion="fdr").fit(X, y),
-     ValueError, r"criterion must be another with bounds, .*"),
+     ValueError, r"criterion must be another than 'fdr' with bounds, .*"),
     ("penalty by folds alone", lambda: ForwardRegressor(refit_alpha="cv").fit(X, y), ValueError,
      r"refit_alpha='cv' must be used with criterion='cv', got 'tcr': size and penalty are chosen together; set .*"),
     ("folds on a cluster", lambda: ForwardRegressor(criterion="cv").fit(da.from_array(X), da.from_array(y)),

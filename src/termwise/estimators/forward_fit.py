@@ -68,7 +68,11 @@ UNCONSTRAINED: dict[str, tuple[Callable[[Any], bool], str, str]] = {
     "alpha": (lambda value: value == "reestimate", "a number", "a penalty that changes with every term moves weights"),
     "refit_alpha": (lambda value: value is not None, "None", "another penalty moves the weights beyond their bounds"),
     "refine": (lambda value: value is not None, "None", "an exchange may remove a term that others depend on"),
-    "criterion": (lambda value: value == "fdr", "another", "knockoffs compete with terms that are not constrained"),
+    "criterion": (
+        lambda value: value == "fdr",
+        "another than 'fdr'",
+        "knockoffs compete without constraints",
+    ),
 }  # parameters: values that do not go with constraints, what they must be, and why
 
 
