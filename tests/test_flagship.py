@@ -1582,3 +1582,13 @@ def test_many_samples_of_weight_zero(rng):
     model = Regressor(dictionary="pairs").fit(X, y, sample_weight=counts)
     alone = Regressor(dictionary="pairs").fit(X[counts > 0], y[counts > 0])
     np.testing.assert_allclose(model.predict(X), alone.predict(X))
+
+
+@pytest.mark.slow
+def test_boosting_trained_beside_the_first_paths(rng):
+    """With many cores boosting is trained while dictionaries are fitted: the model is the same."""
+    X = rng.uniform(size=(320, 3))
+    y = (X[:, 0] > 0.4) * (X[:, 1] < 0.6) + 0.1 * rng.normal(size=len(X))
+    beside, after = (with_settings(TermwiseRegressor, serial_cores=cores)().fit(X, y) for cores in (0, 10**6))
+    assert beside.trials_.keys() == after.trials_.keys()
+    np.testing.assert_array_equal(beside.predict(X), after.predict(X))

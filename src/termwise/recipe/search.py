@@ -36,8 +36,6 @@ from termwise.recipe.trials import Objective, Trial, eliminate, lowest_error, mo
 
 Numbers = Sequence[int]
 
-RACING_CORES = 2  # up to which training a reference model beside the first paths saves no time
-
 
 @dataclass(eq=False)
 class Search:
@@ -383,7 +381,7 @@ def try_first(
         targets = [target for target in targets if target != "data"]
     else:
         with ThreadPoolExecutor(1) as pool:
-            if compares and cpu_count() > RACING_CORES:  # while dictionaries are fitted
+            if compares and cpu_count() > search.settings.serial_cores:  # while dictionaries are fitted
                 for number in search.first_folds[: search.settings.race_folds]:
                     pool.submit(search.fold_reference, search.folds[0], number)
             started = start_plain(others, plain)

@@ -35,6 +35,7 @@ class RecipeSettings:
     contender_resolution: float = 1e-3  # relative difference of errors below which they are equally good there
     min_fold_rows: int = 10  # distinct inputs per fold below which grouping by inputs would leave out whole levels
     parallel_rows: int = 500  # rows up to which folds are fitted one after the other: too short for threads
+    serial_cores: int = 2  # cores up to which training boosting beside the first paths saves no time
     n_bootstrap: int = 100  # bootstrap samples of the out-of-fold losses, from which the error is corrected
     one_thread_rows: int = 20_000  # rows up to which BLAS has one thread: two are no faster, and wait for each other
     ridge_copies: int = 5  # copies of a fold's design matrix alive at once, in the ridge fit; bounds the threads
