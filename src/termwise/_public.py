@@ -6,16 +6,8 @@ import termwise.explain.diagnostics as diagnostics
 import termwise.explain.report as report
 from termwise._memory import memory_budget
 from termwise._numerics import NumericalWarning
-from termwise.basis import (
-    AnovaBasis,
-    FourierBasis,
-    LagBasis,
-    LogisticBasis,
-    RadialBasis,
-    RuleBasis,
-    SmoothBasis,
-    UnionBasis,
-)
+from termwise.basis import public as public_bases
+from termwise.basis.public import *  # noqa: F403
 from termwise.deploy.predictor import Predictor, load_predictor
 from termwise.deploy.suggest import suggest
 from termwise.design.files import RowFile, open_rows
@@ -40,7 +32,6 @@ from termwise.recipe import TermwiseClassifier, TermwiseRegressor
 from termwise.selection import SelectionPath
 
 __all__ = [
-    "AnovaBasis",
     "BasisRidge",
     "CriterionDisplay",
     "CriterionSearch",
@@ -48,28 +39,21 @@ __all__ = [
     "FitDisplay",
     "ForwardClassifier",
     "ForwardRegressor",
-    "FourierBasis",
     "InferenceResult",
-    "LagBasis",
     "LocalRidge",
-    "LogisticBasis",
     "NarxRegressor",
     "NumericalWarning",
     "OnlineRidge",
     "OrthogonalThresholdRegressor",
     "Predictor",
     "PrefilterClassifier",
-    "RadialBasis",
     "RowFile",
-    "RuleBasis",
     "SelectionPath",
     "SelectionPathDisplay",
     "ShapeDisplay",
-    "SmoothBasis",
     "StabilityResult",
     "TermwiseClassifier",
     "TermwiseRegressor",
-    "UnionBasis",
     "basis",
     "datasets",
     "diagnostics",
@@ -84,3 +68,4 @@ __all__ = [
     "suggest",
     "write_report",
 ]
+__all__ += public_bases.__all__

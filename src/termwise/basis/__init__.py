@@ -3,36 +3,16 @@
 from typing import Any
 
 from termwise._checks import warn
-from termwise.basis import base
-from termwise.basis.anova import AnovaBasis
+from termwise.basis import base, public
 from termwise.basis.base import Basis
 from termwise.basis.columns import id_columns
 from termwise.basis.encoder import TableEncoder
-from termwise.basis.lag import LagBasis
 from termwise.basis.levels import LevelMeans
-from termwise.basis.radial import KERNELS, RadialBasis, r2
-from termwise.basis.rules import RuleBasis
-from termwise.basis.smooth import SmoothBasis
-from termwise.basis.union import UnionBasis
-from termwise.basis.waves import FourierBasis, LogisticBasis
+from termwise.basis.public import *  # noqa: F403
+from termwise.basis.radial import KERNELS, r2
 
-# Those that `termwise` itself offers, too, are imported in `termwise._public`.
-__all__ = [
-    "KERNELS",
-    "AnovaBasis",
-    "Basis",
-    "FourierBasis",
-    "LagBasis",
-    "LevelMeans",
-    "LogisticBasis",
-    "RadialBasis",
-    "RuleBasis",
-    "SmoothBasis",
-    "TableEncoder",
-    "UnionBasis",
-    "id_columns",
-    "r2",
-]
+__all__ = ["KERNELS", "Basis", "LevelMeans", "TableEncoder", "id_columns", "r2"]
+__all__ += public.__all__
 
 RENAMED = {"can_stream": "is_streamable", "evaluate": "design_matrix", "take": "restrict"}  # functions of 0.1
 
