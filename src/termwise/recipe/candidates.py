@@ -55,10 +55,10 @@ def fit_candidates(
         return fit_to_reference(choice, training.basis, X, samples, some, settings)
     fitted, weight, limits = training.basis, sample_weight[some], constraints_of(training.basis, choice.hierarchy)
     max_terms, alpha = choice.path_settings.max_terms or len(some), choice.alpha
-    problem = PathData(training.functions, rows if training.table is None else training.table, Y[some], weight)
-    on_device = device_array is not None and choice.target == "data" and choice.loss is None and not limits
-    if on_device and not fitted.cross_fits and fits_in_device_memory(device_array, [problem]):
-        (found,) = select_on_device(device_array, [problem], alpha, max_terms)
+    of_data = choice.target == "data" and choice.loss is None and not (limits or fitted.cross_fits)
+    problems = [PathData(fitted, rows, Y[some], weight)]
+    if device_array is not None and of_data and fits_in_device_memory(device_array, problems):
+        (found,) = select_on_device(device_array, problems, alpha, max_terms)
         fitted = fitted.take(np.sort(found.terms))
         return fitted, fitted.transform(X), None
     training = training.evaluated(rows)
