@@ -282,6 +282,30 @@ def test_weights_are_repetitions_for_a_reference_model(target, labels, rng):
     np.testing.assert_allclose(getattr(repeated, name)(X), getattr(weighted, name)(X), atol=1e-8)
 
 
+def test_weights_are_repetitions_for_every_step_of_a_reference_model(rng):
+    X, weight = rng.exponential(size=(80, 2)), rng.integers(1, 4, size=80)
+    y, copies = X[:, 0] + 0.3 * X[:, 1] + 0.1 * rng.normal(size=80), np.repeat(np.arange(80), weight)
+    ridge, settings = make_pipeline(StandardScaler(), Ridge(alpha=30.0)), RecipeSettings()
+    reference = Reference.fit(ridge, Samples(X, y[:, None], weight.astype(float), None), np.arange(2), False, settings)
+    repeated = ridge.fit(X[copies], y[copies])
+    np.testing.assert_allclose(reference.signal[:, 0], repeated.predict(X))
+
+
+@pytest.mark.parametrize("missing", [0, 30])
+def test_weighted_inputs_of_boosting_are_binned_by_the_quantiles_of_repeated_values(missing, rng):
+    X, weight = rng.normal(size=(700, 2)), rng.integers(1, 4, size=700)
+    X[:, 1] = X[:, 1].round(1)  # fewer values than bins
+    X[:missing, 0] = np.nan
+    order = default_reference(False, None, RecipeSettings())[0].fit(X, sample_weight=weight.astype(float))
+    places = order.order_.argsort()
+    binned, repeated = order.transform(X)[:, places], np.sort(np.repeat(X[missing:, 0], weight[missing:]))
+    numerators = np.arange(1, 255) * len(repeated)  # quantiles of i / 255; the middle of two values where both qualify
+    ends = (repeated[(numerators - 1) // 255] + repeated[numerators // 255]) / 2
+    np.testing.assert_array_equal(binned[missing:, 0], np.searchsorted(np.unique(ends), X[missing:, 0]))
+    assert np.isnan(binned[:missing, 0]).all()
+    np.testing.assert_array_equal(binned[:, 1], X[:, 1])
+
+
 # -- targets -----------------------------------------------------------------------------------------------------------
 
 

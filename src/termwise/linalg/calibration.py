@@ -164,24 +164,31 @@ def calibrated_losses(scores: NDArray[Any], labels: NDArray[Any], sample_weight:
         return calibrated_logistic_losses(scores[..., 0], labels[:, 0], sample_weight)
     truth, share = labels > 0, sample_weight / sample_weight.sum()
     targets, _ = smoothed_labels(truth, sample_weight @ truth)
-    losses = np.empty(scores.shape[:2])
+    frequencies, expected_share = share @ targets, share * targets.T  # (q,) and (q, n)
+    own, rows, losses = truth.argmax(axis=1), np.arange(len(truth)), np.empty(scores.shape[:2])
     for some in row_blocks(len(scores), truth.size):
-        S = scores[some]
-        largest = np.abs(S).max(axis=(1, 2))
-        S = S - (share @ S)[:, None, :]
-        unit = np.sqrt(np.einsum("n,knq->k", share, S**2) / S.shape[2])
-        S = S / np.where(unit > CONSTANT_TOLERANCE * largest, unit, np.inf)[:, None, None]
-        expected = np.einsum("n,nq,knq->k", share, targets, S)
-        slope, shift = np.ones(len(S)), np.tile(np.log(share @ targets), (len(S), 1))
+        S = np.ascontiguousarray(np.moveaxis(scores[some], 2, 0))  # sums over classes are of contiguous planes
+        largest = np.abs(S).max(axis=(0, 2))
+        S = S - (S @ share)[:, :, None]
+        unit = np.sqrt(np.mean(S**2, axis=0) @ share)
+        S /= np.where(unit > CONSTANT_TOLERANCE * largest, unit, np.inf)[:, None]
+        expected = np.einsum("qkn,qn->k", S, expected_share)
+        slope, shift = np.ones(S.shape[1]), np.tile(np.log(frequencies)[:, None], S.shape[1])
         for _ in range(TABLE_STEPS):
-            p = softmax(slope[:, None, None] * S + shift[:, None, :], axis=2)
-            mean = np.einsum("knq,knq->kn", p, S)
-            curvature = (np.einsum("knq,knq->kn", p, S**2) - mean**2) @ share
+            p = slope[:, None] * S + shift[:, :, None]
+            p = np.exp(p - p.max(axis=0))
+            p /= p.sum(axis=0)
+            shift += np.log(frequencies)[:, None] - np.log(p @ share)
+            p *= S
+            mean = p.sum(axis=0)
+            p *= S
+            curvature = (p.sum(axis=0) - mean**2) @ share
             step = slope - (mean @ share - expected) / np.maximum(curvature, np.finfo(np.float64).tiny)
             slope = np.clip(step, slope / TABLE_FACTOR, slope * TABLE_FACTOR)
-            shift = shift + np.log(share @ targets) - np.log(share @ p)
         slope = np.clip(slope, *np.exp(LOG_SLOPE))
-        losses[some] = -log_softmax(slope[:, None, None] * S + shift[:, None, :], axis=2)[:, truth]
+        logits = slope[:, None] * S + shift[:, :, None]
+        logits -= logits.max(axis=0)
+        losses[some] = np.log(np.exp(logits).sum(axis=0)) - logits[own, :, rows].T
     return losses
 
 

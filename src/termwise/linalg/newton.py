@@ -68,22 +68,23 @@ def solve_steps(H: Floats, gradient: Floats) -> Floats:
 
 
 class Preconditioner(NamedTuple):
-    """`c S + Q` in one basis for all c, with `S = V diag(f) V'`: `W'S W = diag(1 - d)`, `W'Q W = diag(d)`."""
+    """Inverses of the diagonal blocks of a coupled H, one for each output: `V diag(f curvature) V' + Q`.
 
-    W: Floats  # (m, m)
-    d: Floats  # (m, 1)
+    They are computed once, at the start of a minimisation: along a path it is close to the minimum.
+    """
+
+    inverses: Floats  # (q, m, m)
 
     @classmethod
-    def from_coordinates(cls, V: Floats, Q: Floats, sample_weight: Floats) -> Preconditioner:
-        """Decompose the penalty relative to its sum with the squares of the coordinates."""
-        whole = (V * sample_weight) @ V.T + Q
-        whole += NEWTON_RIDGE * whole.max(initial=0.0) * np.eye(len(V))
-        d, W = sla.eigh(Q, whole) if len(V) else (np.empty(0), whole)
-        return cls(W, np.clip(d, 0.0, 1.0)[:, None])
+    def at(cls, loss: Loss, V: Floats, Q: Floats, samples: Samples, eta: Floats) -> Preconditioner:
+        """Invert the blocks at the linear predictors eta."""
+        H = hessians(loss, V, Q, samples, eta)
+        ridge = NEWTON_RIDGE * H.max(initial=SMALLEST_NORMAL) * np.eye(len(V))
+        return cls(np.linalg.inv(H + ridge))
 
-    def solve(self, c: Floats, residual: Floats) -> Floats:
-        """Solve for the column j of the residual, (m, q), with the factor `c_j`, and remove what all have in common."""
-        found = self.W @ ((self.W.T @ residual) / (c * (1 - self.d) + self.d))
+    def solve(self, residual: Floats) -> Floats:
+        """Solve for every column of the residual, (m, q), and remove what all have in common."""
+        found = np.matmul(self.inverses, residual.T[:, :, None])[:, :, 0].T
         return found - found.mean(axis=1, keepdims=True)
 
 
@@ -93,16 +94,15 @@ def multinomial_step(
     """Newton step of coupled outputs by conjugate gradients, (m, q).
 
     A direction s changes eta by `u = V's` and the gradient of a sample by `p (u - p'u)`, p its probabilities. The
-    preconditioner has the mean of `p (1 - p)` in place of that of each sample: rare classes have little curvature.
+    preconditioner leaves out how the outputs are coupled.
     """
     P, f, ones = softmax(eta), samples.sample_weight[:, None], np.ones((eta.shape[1], 1))
     weighted, U, rest_of_U = f * P, np.empty_like(P), np.empty_like(P)
-    c = np.maximum(weighted.sum(axis=0) - np.einsum("nq,nq->q", weighted, P), SMALLEST_NORMAL) / float(f.sum())
     gradient = gradient - gradient.mean(axis=1, keepdims=True)  # a common change of all classes changes nothing
     size = float(np.vdot(gradient, gradient))
     limit = size * min(CG_TOLERANCE**2, size / float(f.sum()))
     step, residual = np.zeros_like(gradient), gradient.copy()
-    direction = preconditioner.solve(c, residual)
+    direction = preconditioner.solve(residual)
     rest = float(np.vdot(residual, direction))
     for _ in range(min(MAX_CG_STEPS, gradient.size)):
         np.multiply(np.matmul(V.T, direction, out=U), weighted, out=U)
@@ -115,7 +115,7 @@ def multinomial_step(
         residual -= rest / length * product
         if float(np.vdot(residual, residual)) <= limit:
             break
-        scaled = preconditioner.solve(c, residual)
+        scaled = preconditioner.solve(residual)
         before, rest = rest, float(np.vdot(residual, scaled))
         direction = scaled + rest / before * direction
     return step
@@ -133,7 +133,7 @@ def minimise(
             return float(f @ loss.value(Y, eta)) + float(np.vdot(a, Q @ a)) / 2
 
     value = objective(a, eta)
-    preconditioner = Preconditioner.from_coordinates(V, Q, f) if loss.coupled else None
+    preconditioner = Preconditioner.at(loss, V, Q, samples, eta) if loss.coupled else None
     for _ in range(MAX_STEPS):
         gradient = V @ (f[:, None] * loss.gradient(Y, eta)) + Q @ a
         if preconditioner is not None:
