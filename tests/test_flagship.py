@@ -1450,6 +1450,14 @@ def test_probabilities(classes, size, rng):
         assert proba[inside].mean() == pytest.approx(hits[inside].mean(), abs=0.12)
 
 
+def test_a_rare_class_that_one_input_nearly_determines():
+    X, y = np.random.default_rng(0).normal(size=(300, 3)), np.arange(300) < 11
+    X[:, 0] = np.arange(300) < 12
+    model = TermwiseClassifier(random_state=0).fit(X, y)
+    assert model.n_terms_ >= 1
+    assert model.cv_log_loss_ < 0.03
+
+
 @pytest.mark.parametrize("classes", [2, 3])
 def test_probabilities_are_calibrated_on_out_of_fold_scores(classes, rng):
     X, labels = blobs(rng, n=80, classes=classes)

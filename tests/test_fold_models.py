@@ -33,7 +33,7 @@ from termwise import (
 )
 from termwise.basis import TableEncoder
 from termwise.deploy.document import checksum
-from termwise.linalg.calibration import calibrate
+from termwise.linalg.calibration import calibrate, calibrated_losses
 from termwise.linalg.conformal import MAX_FOLD_RESIDUALS
 
 REGRESSORS = [
@@ -336,6 +336,18 @@ def test_calibration_is_never_worse_than_the_frequencies(kind, classes):
     repeated = calibrate(scores[rows], labels[rows], np.ones(len(rows)))
     weighted = calibrate(scores, labels, weights.astype(float))
     np.testing.assert_allclose(probabilities(scores, *weighted), probabilities(scores, *repeated), atol=1e-6)
+
+
+@pytest.mark.parametrize("odd", [0.0, 0.3, 0.6])
+def test_calibrated_tables_of_nearly_separable_scores(odd):
+    """Scores with two values and one sample between: undamped steps of Newton's method diverge."""
+    labels = np.where(np.arange(400) < 12, 1.0, -1.0)
+    scores, weight = np.where(labels > 0, 1.0, -0.03), np.ones(400)
+    scores[0] = odd
+    slope, shift = calibrate(scores, labels, weight)
+    expected = np.logaddexp(0, -2 * labels * slope * (scores + shift)).mean()
+    found = calibrated_losses(scores[None, :, None], labels[:, None], weight)
+    assert found.mean() == pytest.approx(expected, abs=1e-3)
 
 
 # -- selection frequencies ---------------------------------------------------------------------------------------------
