@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from termwise._numerics import ERROR_DIGITS, EXACT_FIT_ERROR
 from termwise.linalg.calibration import calibrate, left_out_losses
-from termwise.linalg.criteria import misclassified
+from termwise.linalg.criteria import excess, misclassified
 from termwise.recipe.settings import RecipeSettings
 from termwise.recipe.size import SMALL_SIZES, RecipeOptions, choose_among, choose_trial
 from termwise.recipe.trials import Trial, only_drawable
@@ -150,6 +150,17 @@ def null_error(trial: Trial) -> float:
     return float(trial.share @ losses) / trial.null_loss
 
 
+def explains(trial: Trial, n_terms: int, settings: RecipeSettings) -> bool:
+    """Whether terms are clearly better than none, sample by sample: the error of all choices may be that of one row.
+
+    The limit is the number of standard errors at which trials are dropped, far beyond what the best of many trials
+    reaches on noise.
+    """
+    losses, n = trial.losses, float(trial.sample_weight.sum())
+    gain, error = excess(losses[0], losses[min(n_terms, len(losses) - 1)], trial.share, n)
+    return bool(gain > settings.elimination_se * error + EXACT_FIT_ERROR)
+
+
 def median_choice(
     trials: list[Trial], best: Trial, n_terms: int, sizes: NDArray[np.intp], settings: RecipeSettings
 ) -> tuple[Trial, int]:
@@ -176,7 +187,7 @@ def choose_corrected(
     if options.size in SMALL_SIZES:
         best, n_terms = median_choice(trials, best, n_terms, procedure.sizes, settings)
     null = null_error(best)
-    if isinstance(options.size, str) and procedure.error >= null:  # chosen terms do not beat the mean or frequencies
+    if isinstance(options.size, str) and procedure.error >= null and not explains(best, n_terms, settings):
         n_terms, procedure = 0, replace(procedure, error=null)
     return best, n_terms, bootstrap, procedure
 
