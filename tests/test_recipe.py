@@ -633,6 +633,49 @@ def test_identifiers_are_left_out(rng):
     np.testing.assert_allclose(model.predictor_.predict(new), model.predict(frame))
 
 
+def test_values_missing_in_prediction_alone(rng):
+    table = pd.DataFrame({"size": rng.normal(3.0, 1.0, size=90), "kind": rng.choice(list("abc"), size=90)})
+    y = table["size"] + (table["kind"] == "a") + 0.1 * rng.normal(size=90)
+    model = TermwiseRegressor(dictionary="linear").fit(table, y)
+    new = pd.DataFrame({"size": [np.nan, 4.0], "kind": ["b", None]})
+    with pytest.warns(UserWarning, match="X has missing values in size, kind, which had none in fit") as caught:
+        found = model.predict(new)
+    assert len(caught) == 1
+    known = pd.DataFrame({"size": [table["size"].mean(), 4.0], "kind": ["b", "none of these"]})
+    np.testing.assert_allclose(found, model.predict(known))
+    with pytest.warns(UserWarning, match="X has missing values") as caught:
+        lower, _ = model.predict_interval(new)
+    assert len(caught) == 1
+    np.testing.assert_allclose(lower, model.predict_interval(known)[0])
+    with pytest.raises(ValueError, match="must not have missing values"):
+        TermwiseRegressor(dictionary="linear", missing="error").fit(table, y).predict(new)
+    with pytest.raises(ValueError, match="size must be complete"):
+        model.predictor_.predict(new)
+
+
+@pytest.mark.parametrize(("n_rows", "fewest"), [(40, 2), (300, 3), (700, 7), (5000, 10)])
+def test_levels_of_few_rows_share_an_indicator(n_rows, fewest):
+    assert RecipeSettings().min_level_rows(n_rows) == fewest
+
+
+def test_a_designed_experiment_with_few_rows_of_each_level(rng):
+    treatment = np.tile(list("ABCDEFGH"), 5)
+    y = np.tile(np.arange(8.0) ** 2, 5) + rng.normal(size=40)
+    model = TermwiseRegressor(random_state=0).fit(pd.DataFrame({"treatment": treatment}), y)
+    assert model.cv_error_ < 0.1
+
+
+@pytest.mark.parametrize("size", ["small", "accurate"])
+def test_one_row_that_choices_fail_on_does_not_hide_terms_that_explain_the_others(size):
+    """The error of all choices is that of a row whose inputs are far away; the chosen terms explain the others."""
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(80, 6))
+    X[0, 1:] *= 300
+    y = 3 * X[:, 0] + X[:, 1] ** 2 * (np.arange(80) > 0) + 0.3 * rng.normal(size=80)
+    model = TermwiseRegressor(size, random_state=0).fit(X, y)
+    assert model.n_terms_ >= 1
+
+
 def test_a_rare_missing_value_may_be_in_one_fold(rng):
     X = rng.normal(size=(60, 2))
     X[3, 1] = NAN

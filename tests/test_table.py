@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import warnings
 from datetime import date
 from decimal import Decimal
 
@@ -272,7 +273,9 @@ def test_new_missing_values_at_the_mean(make):
 
 def test_options_are_checked():
     X = [[1.0]]
-    with pytest.raises(ValueError, match="new_missing must be one of 'error', 'mean', got 'drop': 'mean' puts them at"):
+    with pytest.raises(
+        ValueError, match="new_missing must be one of 'error', 'warn', 'mean', got 'drop': 'mean' puts them"
+    ):
         TableEncoder(new_missing="drop").fit(X)
     with pytest.raises(ValueError, match="missing must be one of 'indicator', 'error', got 'drop': 'error' refuses"):
         TableEncoder(missing="drop").fit(X)
@@ -478,6 +481,21 @@ def test_holes_are_refused_at_transform_too(make):
     infinite = r"X must be finite or missing, got infinity in size: correct it, or make it NaN if it stands for a missi"
     with pytest.raises(ValueError, match=infinite):
         TableEncoder().fit(make([1.0, np.nan, np.inf]))
+
+
+@both
+@pytest.mark.parametrize("missing", ["mean", "warn"])
+def test_new_missing_values_are_at_the_mean(make, missing):
+    encoder = TableEncoder(new_missing=missing).fit(make())
+    context = (
+        pytest.warns(UserWarning, match="missing values in size, kind, which")
+        if missing == "warn"
+        else warnings.catch_warnings()
+    )
+    with context:
+        values = encoder.transform(make([1.0, np.nan, 2.0], ["a", None, "b"]))
+    sizes = encoder.transform(make())[:, 0]
+    np.testing.assert_allclose(values[1], [sizes.mean(), *np.zeros(values.shape[1] - 1)])
 
 
 @both

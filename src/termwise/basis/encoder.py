@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from termwise._checks import check_choice, check_magnitudes, check_names, check_number, check_table, is_frame
+from termwise._checks import check_choice, check_magnitudes, check_names, check_number, check_table, is_frame, warn
 from termwise.basis.columns import DATE_PARTS, as_days, as_numbers, column_kind, date_part, is_missing
 
 Floats = NDArray[np.float64]
@@ -118,10 +118,11 @@ class TableEncoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         replace by means of the targets. None: all have indicators.
     min_count : int, default=1
         Categories of fewer samples than this share one indicator, `column=other`.
-    new_missing : {"error", "mean"}, default="error"
+    new_missing : {"error", "warn", "mean"}, default="error"
         What to do with a missing value in a column that had none in `fit`, of which no effect is known: raise an error
-        that names the column, or put it at the mean of the column in `fit`, and a category with those not seen. The
-        latter is for cross-validation of tables in which few values are missing.
+        that names the column ("error"), or put it at the mean of the column in `fit`, and a category with those not
+        seen, with a warning that names the column ("warn") or without ("mean"). The latter two are for
+        cross-validation of tables in which few values are missing.
 
     Attributes
     ----------
@@ -191,7 +192,9 @@ class TableEncoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         if self.max_levels is not None:
             check_number("max_levels", self.max_levels, low=1, integer=True, remedy="20 suits most data")
         check_number("min_count", self.min_count, low=1, integer=True, remedy="1 groups nothing")
-        check_choice("new_missing", self.new_missing, ["error", "mean"], remedy="'mean' puts them at the mean in fit")
+        check_choice(
+            "new_missing", self.new_missing, ["error", "warn", "mean"], remedy="'mean' puts them at the mean in fit"
+        )
         table = self._validate(X, reset=True)
         if isinstance(table, dict):
             kinds = {key: column_kind(column) for key, column in table.items()}
@@ -208,7 +211,7 @@ class TableEncoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             encodings = [ColumnEncoding(key, "number", (), some, (VALUE,) + (MISSING,) * some) for key, some in pairs]
         values = self._read(table, encodings)
         check_magnitudes("X", values, [encoding.name for encoding in encodings])
-        if self.new_missing == "mean":
+        if self.new_missing != "error":
             encodings = [encoding.with_fill(column) for encoding, column in zip(encodings, values.T, strict=True)]
         check_names(name for encoding in encodings for name in encoding.names(encoding.name))
         self.encodings_ = encodings
@@ -412,7 +415,13 @@ class TableEncoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
                 "if it stands for a missing value."
             )
         new = missing & ~np.array([encoding.missing for encoding in encodings])
-        if new.any() and self.new_missing == "mean":
+        if new.any() and self.new_missing == "warn":
+            warn(
+                f"X has missing values in {listing(names[new])}, which had none in fit: the mean in fit is taken for "
+                "them, for a category one not seen. Fit with rows in which they are missing to learn their effect.",
+                UserWarning,
+            )
+        if new.any() and self.new_missing != "error":
             fills = np.array(
                 [np.nan if encoding.fill is None else encoding.fill for encoding in encodings], dtype=values.dtype
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import replace
@@ -104,6 +105,8 @@ def cut_least_squares(
 def with_encoder(folds: FoldModels, candidates: Candidates, encoder: TableEncoder | None) -> FoldModels:
     """Return fold models of encoded inputs as models of the table itself."""
     models = []
+    if encoder is not None:  # the model itself has warned
+        encoder = copy.copy(encoder).set_params(new_missing="mean")
     for model in folds.models:
         basis = model.candidates.basis
         if encoder is not None:
@@ -192,11 +195,12 @@ def read_recipe(
         weights = data.weights * (shares if estimator.loss == "poisson" else 1.0)
         data = replace(data, y=(as_columns(data.y) / shares[:, None]).reshape(data.y.shape), weights=weights)
     frame, used, settings = data.X, data.used, estimator.recipe_settings
+    table, min_count = rows_of(frame, used) if is_frame(frame) else frame, settings.min_level_rows(len(used))
     encoder = TableEncoder(
-        missing=estimator.missing, max_levels=settings.max_levels, min_count=settings.min_level_rows
-    ).fit(rows_of(frame, used) if is_frame(frame) else frame)
+        missing=estimator.missing, max_levels=settings.max_levels, min_count=min_count, new_missing="warn"
+    ).fit(table)
     if is_frame(frame):
-        encoder.exclude(id_columns(rows_of(frame, used)))
+        encoder.exclude(id_columns(table))
     expect_missing(encoder, frame)  # in rows of weight zero
     encoded = encoder.transform(frame)
     warn_of_rounded_inputs(encoder.get_feature_names_out(), filled(encoded[used]), data)
