@@ -53,6 +53,13 @@ ROOT = RNG.normal(size=(4, 4))
 MISSING = np.where(np.random.default_rng(1).uniform(size=X.shape) < [0.3, 0.0, 0.2, 0.1], np.nan, X)
 LEVELS = np.column_stack([MISSING, np.arange(N) % 11])
 Y_LEVELS = Y + 3.0 * (LEVELS[:, 4:] % 3)
+# Two inputs that are nearly equal, and corners of their ranges, where their product is far from all targets.
+EQUAL = np.random.default_rng(3).uniform(-2, 2, size=(80, 2)) * [1.0, 0.2] @ [[1.0, 1.0], [0.0, 1.0]]
+LOWEST, HIGHEST = EQUAL.min(axis=0), EQUAL.max(axis=0)
+CORNERS = np.vstack(
+    [EQUAL[:20], [[0.9 * a, 0.8 * b] for a in (LOWEST[0], HIGHEST[0]) for b in (LOWEST[1], HIGHEST[1])]]
+)
+PRODUCT = EQUAL.prod(axis=1) + 0.05 * np.random.default_rng(4).normal(size=80)
 
 BASES: dict[str, Any] = {
     "columns": None,
@@ -195,8 +202,19 @@ def _unfitted() -> Any:
     yield "imputed behind an encoder", make_pipeline(TableEncoder(), SimpleImputer(), ForwardRegressor()), MISSING, y
 
 
+def _limited() -> Any:
+    products = TermwiseRegressor(2, dictionary="pairs", target="data")
+    yield "limited", products, PRODUCT
+    yield "limited outputs", products, np.column_stack([PRODUCT, -2 * PRODUCT])
+    yield "limited logarithms", clone(products).set_params(link="log"), np.exp(PRODUCT)
+    yield "limited counts", clone(products).set_params(loss="poisson"), np.floor(20 * np.exp(-PRODUCT))
+    levels = {"loss": "quantile", "quantile": (0.2, 0.5, 0.8)}
+    yield "limited quantiles", clone(products).set_params(**levels), PRODUCT
+
+
 UNFITTED = {name: rest for name, *rest in _unfitted()}
-NAMES = [*UNFITTED, "empty", "empty of a table", "empty of a union"]
+LIMITED = {name: rest for name, *rest in _limited()}  # models some of whose predictions are at their limits
+NAMES = [*UNFITTED, *LIMITED, "empty", "empty of a table", "empty of a union"]
 
 
 @cache
@@ -208,6 +226,9 @@ def case_of(name: str) -> Case:
         return Case(name, ForwardClassifier(TableEncoder()).fit(FRAME, THREE).at(0), FRAME)
     if name == "empty of a union":
         return Case(name, ForwardRegressor(BASES["union"]).fit(X, y).at(0), X)
+    if name in LIMITED:
+        model, targets = LIMITED[name]
+        return Case(name, clone(model).fit(EQUAL, targets), CORNERS)
     model, table, targets = UNFITTED[name]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of convergence: any weights will do

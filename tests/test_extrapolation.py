@@ -11,7 +11,7 @@ import array_api_strict as strict
 import numpy as np
 import pandas as pd
 import pytest
-from frozen_models import FRAME, Y_FRAME
+from frozen_models import CORNERS, EQUAL, FRAME, PRODUCT, Y_FRAME
 from oracles import anova_basis, smooth_basis
 from sklearn.base import clone
 from sklearn.pipeline import FeatureUnion, make_pipeline
@@ -32,6 +32,7 @@ from termwise import (
     TermwiseClassifier,
     TermwiseRegressor,
     UnionBasis,
+    diagnostics,
     load_predictor,
 )
 from termwise.basis import TableEncoder
@@ -354,3 +355,67 @@ def test_effects_are_flat_outside():
         j = int(effect.inputs[0][1:])
         beyond = effect.values[0] >= HIGH[j]
         assert np.ptp(effect.effect[beyond]) < 1e-9
+
+
+# -- limits of predictions ---------------------------------------------------------------------------------------------
+
+
+def extended(targets, margin=0.5):
+    """The range of targets, and half of its length on either side."""
+    low, high = targets.min(axis=0), targets.max(axis=0)
+    return np.array([low - margin * (high - low), high + margin * (high - low)])
+
+
+@pytest.mark.parametrize("columns", [1, 2])
+def test_predictions_between_the_training_samples_have_limits(columns, tmp_path):
+    targets = PRODUCT if columns == 1 else np.column_stack([PRODUCT, 100 - 3 * PRODUCT])
+    weight = np.ones(80)
+    weight[PRODUCT.argmax()] = 0  # no training sample: its target is no limit
+    model = TermwiseRegressor(2, dictionary="pairs", target="data").fit(EQUAL, targets, sample_weight=weight)
+    limits, predictor = extended(targets[weight > 0]).reshape(2, -1), model.predictor_
+    np.testing.assert_allclose(predictor.limits, limits, rtol=1e-12)
+    predicted = model.predict(CORNERS).reshape(len(CORNERS), -1)
+    unlimited = predictor.terms(CORNERS) @ predictor.weights.T + predictor.intercept
+    assert ((unlimited < limits[0]) | (unlimited > limits[1])).any()
+    np.testing.assert_allclose(predicted, unlimited.clip(*limits), rtol=1e-9)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).predict(CORNERS), model.predict(CORNERS))
+    predictor.save(tmp_path / "model.json")
+    np.testing.assert_allclose(load_predictor(tmp_path / "model.json").predict(CORNERS), model.predict(CORNERS))
+    np.testing.assert_allclose(model.at(1).predictor_.limits, limits, rtol=1e-12)
+    lower, upper = model.predict_interval(CORNERS)
+    assert (lower <= upper).all()
+    assert np.isfinite([lower, upper]).all()
+
+
+def test_limits_are_those_of_the_training_part_in_each_fold():
+    model = TermwiseRegressor(2, dictionary="pairs", target="data").fit(EQUAL, PRODUCT)
+    folds = model.fitted_terms_.fold_models
+    for number, one in enumerate(folds.models):
+        np.testing.assert_allclose(one.limits[:, 0], extended(PRODUCT[folds.fold != number]), rtol=1e-12)
+
+
+def test_linear_models_and_classifiers_have_no_limits():
+    assert TermwiseRegressor(dictionary="linear").fit(EQUAL, PRODUCT).predictor_.limits is None
+    assert TermwiseClassifier(dictionary="pairs").fit(EQUAL, PRODUCT > 0).predictor_.limits is None
+    assert ForwardRegressor(AnovaBasis()).fit(EQUAL, PRODUCT).predictor_.limits is None
+
+
+def test_a_sum_of_a_linear_and_a_nonlinear_model_has_limits(rng):
+    inputs = rng.normal(size=(150, 3))
+    targets = inputs @ [3.0, 1.0, 0.0] + np.maximum(inputs[:, 2], 0) + 0.3 * rng.normal(size=150)
+    model = TermwiseRegressor("accurate", dictionary="additive", target="data").fit(inputs, targets)
+    linear, additive = AnovaBasis(0, order=1).fit(inputs), model.fitted_terms_.basis
+    union = UnionBasis.of([linear, additive])
+    np.testing.assert_array_equal(union.clip_ranges(), additive.clip_ranges())
+    np.testing.assert_array_equal(UnionBasis.of([linear]).clip_ranges(), linear.clip_ranges())
+    assert np.isinf(linear.clip_ranges()).all()
+    far = np.array([[0.0, 0.0, 0.0], [0.0, 0.0, 50.0]])
+    assert union.clipped(far).tolist() == [False, True]
+
+
+def test_effects_add_up_to_the_prediction_before_it_is_clipped():
+    model = TermwiseRegressor(2, dictionary="pairs", target="data").fit(EQUAL, PRODUCT)
+    found = diagnostics.contributions(model.predictor_.with_facts(diagnostics.facts(model, EQUAL, PRODUCT)), CORNERS)
+    sums = (found.base + found.values.sum(axis=1))[:, 0]
+    np.testing.assert_allclose(sums.clip(*model.predictor_.limits[:, 0]), model.predict(CORNERS), rtol=1e-6)
+    assert not np.allclose(sums, model.predict(CORNERS))

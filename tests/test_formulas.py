@@ -351,7 +351,8 @@ def test_without_sympy_the_error_names_the_extra(monkeypatch):
 TOKENS = [
     (r"\\begin\{cases\} (.*?) & \\text\{if \} (.*?) \\\\ (.*?) & \\text\{otherwise\} \\end\{cases\}",
      r"(\1 if \2 else \3)"),
-    (r"([huxf])_\{(\d+)\}", r"\1\2"), (r"\\hat\{y\}_\{(\d+)\}", r"y\1"), (r"\\hat\{y\}", "y"), (r"\\left|\\right", ""),
+    (r"([huxf]|zeta)_\{(\d+)\}", r"\1\2"), (r"\\hat\{y\}_\{(\d+)\}", r"y\1"), (r"\\hat\{y\}", "y"),
+    (r"\\left|\\right", ""),
     (r"\\,|\\cdot", "*"), (r"\^\{", "**{"), (r"\\quad \{\}", ""), (r"\\(?=[a-z])", ""), (r"\{", "("), (r"\}", ")"),
 ]  # fmt: skip
 
@@ -381,7 +382,14 @@ def evaluate_latex(text, values):
     return [known[name] for name in names if re.fullmatch(r"[yf]\d*", name)][::-1]
 
 
-LINKED = [*MISSING, "counts", "quantiles"]  # with cases and links that this evaluation does not know
+LINKED = [
+    *MISSING,
+    "counts",
+    "quantiles",
+    "limited counts",
+    "limited logarithms",
+    "limited quantiles",
+]  # with cases and links that this evaluation does not know
 NAMELESS = [name for name in SINGLE_ROWS if isinstance(case_data(name), np.ndarray) and name not in LINKED]
 
 

@@ -725,6 +725,10 @@ def test_damaged_outputs_and_categories_are_refused(tmp_path):
     path = saved(BasisRidge().fit(X, Y), tmp_path, put("predictor", "linear", "one_output", True))
     with pytest.raises(ValueError, match=r"linear\.intercept must have one output per target, got 2"):
         load_predictor(path)
+    limited = case_of("limited").model
+    path = saved(limited, tmp_path, put("predictor", "linear", "limits", [[1.0], [-1.0]]))
+    with pytest.raises(ValueError, match=r"linear\.limits must be the lowest outputs, then the highest, got "):
+        load_predictor(path)
     model = table_model().model
     place = next(j for j, one in enumerate(model.predictor_.inputs) if one.name == "kind")
     path = saved(model, tmp_path, put("predictor", "inputs", place, "fill", "z"))

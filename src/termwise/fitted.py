@@ -196,6 +196,7 @@ class FittedTerms:
     fold_models: FoldModels | None = None
     sample: Any = None  # some validated inputs of the fit, over which effects are described; None where there are none
     link: str = "identity"  # how linear predictors become responses: a key of `linalg.losses.LINKS`
+    limits: NDArray[np.float64] | None = None  # (2, q), range that linear predictors are clipped to; None: unlimited
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the fields, with a pandas sample as plain arrays: skops, which loads no code, stores no frames."""
@@ -227,7 +228,7 @@ class FittedTerms:
         if candidates.basis is not None and not self.takes_all:
             chosen = np.arange(len(chosen))
             candidates = replace(candidates, basis=self.basis, n_candidates=len(chosen))
-        return FittedTerms(candidates, chosen, self.weights, self.fitted_intercept, link=self.link)
+        return FittedTerms(candidates, chosen, self.weights, self.fitted_intercept, link=self.link, limits=self.limits)
 
     def with_fold_models(self, folds: FoldModels, X: Any, Y: NDArray[np.float64]) -> FittedTerms:
         """Add the models of a cross-validation; for classes, calibrate the probabilities on the out-of-fold scores.
@@ -316,13 +317,20 @@ class FittedTerms:
         """Outputs for rows of the chosen columns, in float64, on the device of the columns."""
         weights, intercept = moved(self.weights, G), moved(self.intercept, G)
         if self.one_output:
-            return as_float64(G) @ weights[:, 0] + intercept[0]
-        return as_float64(G) @ weights + intercept
+            return self.limited(as_float64(G) @ weights[:, 0] + intercept[0])
+        return self.limited(as_float64(G) @ weights + intercept)
+
+    def limited(self, outputs: Array) -> Array:
+        """Clip outputs to their limits, where there are some."""
+        if self.limits is None:
+            return outputs
+        xp, (low, high) = namespace(outputs), (from_host(end, outputs) for end in self.limits)
+        return xp.minimum(xp.maximum(outputs, low), high)
 
     def outputs_of_columns(self, X: Any) -> Array:
         """Outputs for validated inputs, of terms that are columns of X."""
         outputs = combine_columns(X, self.chosen, self.weights, self.intercept)
-        return self.outputs(self.design(X)) if outputs is None else self.squeeze(outputs, axis=1)
+        return self.outputs(self.design(X)) if outputs is None else self.limited(self.squeeze(outputs, axis=1))
 
     def responses(self, G: Array) -> Array:
         """Predicted targets for rows of the chosen columns; of a classifier, the outputs, which are scores."""

@@ -241,8 +241,11 @@ class UnionBasis(Basis):
         inputs = [own for basis in self.bases_ for own in basis.inputs_of(np.arange(basis.n_functions))]
         return [inputs[place] for place in self.places_[indices]]
 
-    def _clipped(self, X: NDArray[Any]) -> NDArray[np.bool_]:
-        return np.any([np.zeros(len(X), dtype=bool), *(basis._clipped(X) for basis in self.bases_)], axis=0)
+    def clip_ranges(self) -> NDArray[np.float64]:
+        """Return the range of every input outside which a function is evaluated at the boundary, (2, d)."""
+        ends = [basis.clip_ranges() for basis in self.bases_]
+        lows, highs = zip(*[super().clip_ranges(), *ends], strict=True)
+        return np.array([np.max(lows, axis=0), np.min(highs, axis=0)])
 
     def _names(self, inputs: list[str]) -> list[str]:
         names = [name for basis in self.bases_ for name in basis._names(inputs)]

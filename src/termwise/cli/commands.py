@@ -116,7 +116,10 @@ def run_explain(
         write_file(out, serialise(columns, out.suffix))
     what = "score of the class" if classes else "prediction"
     what = "logarithm of the prediction" if saved.predictor.link == "log" and not classes else what
-    console.print(f"{what} = base + the sum of the effects, for {counted(table.n_rows, 'row')}"
+    limits, sums = saved.predictor.limits, found.base + found.values.sum(axis=1)
+    n_limited = 0 if limits is None else int(np.any((sums < limits[0]) | (sums > limits[1]), axis=1).sum())
+    clipped = f", clipped to limits in {counted(n_limited, 'row')}" if n_limited else ""
+    console.print(f"{what} = base + the sum of the effects{clipped}, for {counted(table.n_rows, 'row')}"
                   + ("" if out is None else f", in {out}"))  # fmt: skip
     print_unseen(table, saved.unseen(table), console)
     if out is None and not console.as_json:

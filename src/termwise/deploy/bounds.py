@@ -110,7 +110,7 @@ class BoxBounds:
                     bounds[side, i] += sign * bound
                     points[side, i, places] = point
         rounding = np.finfo(np.float64).eps * (len(groups) + 1) * np.abs(linear.intercept)
-        lower, upper = self.program.respond(bounds - rounding * np.array([[1.0], [-1.0]]))
+        lower, upper = self.program.respond(linear.limited(bounds - rounding * np.array([[1.0], [-1.0]])))
         if self.program.link == "sorted":
             order = np.argsort(bounds, axis=1, kind="stable")
             points = np.take_along_axis(points, order[:, :, None], axis=1)

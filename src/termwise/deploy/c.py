@@ -50,12 +50,16 @@ def source(
         "    $real sum = $zero;",
         f"    for (int k = 0; k < {k}; ++k) sum += z[k] * @weights[{index_of('i', k, 'k')}];",
         "    g[i] = sum + @intercept[i];",
+        *["    if (g[i] < @limits[i]) g[i] = @limits[i];", f"    if (g[i] > @limits[{q} + i]) g[i] = @limits[{q} + i];"]
+        * (program.linear.limits is not None),
         "}",
     ]
+    tables = {"weights": program.linear.weights, "intercept": program.linear.intercept}
+    tables |= {} if program.linear.limits is None else {"limits": program.linear.limits}
     parts = [
         _read_function(program, c),
         *(write(step, c, f"step_{i + 1}") for i, step in enumerate(program.steps)),
-        c.step("linear", linear, weights=program.linear.weights, intercept=program.linear.intercept),
+        c.step("linear", linear, **tables),
         _outputs_function(program, c),
         _public_functions(program, c, heads[: interface.n_predictions]),
     ]

@@ -253,7 +253,7 @@ def gradient_functions(program: Program, c: CNames, head: str) -> list[str]:
     lines += [f"const int status = {c.name}_read(x, z0);", "if (status != 0) return status;"]
     lines += [f"{c.name}_step_{i + 1}(z{i}, z{i + 1});" for i in range(n)]
     row, factor, body = "i", "", []
-    if program.link != "identity":
+    if program.link != "identity" or program.linear.limits is not None:
         lines += [f"$real y[{q}];", f"{c.name}_linear(z{n}, y);"]
     if program.link == "sorted":
         lines += [f"int order[{q}] = {{0}};", *(line.replace("@q", str(q)) for line in ORDER)]
@@ -261,6 +261,10 @@ def gradient_functions(program: Program, c: CNames, head: str) -> list[str]:
     elif program.link != "identity":
         before, value = LinkWriter(c).write(derivative(BOUNDED_LINKS[c.dtype][program.link], ETA))
         factor, body = " * slope", [*before, f"const $real slope = {value};"]
+    if program.linear.limits is not None:  # at which predictions are constant
+        low, high = (f"{c.name}_linear_limits[{place}]" for place in (row, f"{q} + {row}"))
+        body += [f"const $real inside = ((y[{row}] > {low}) && (y[{row}] < {high})) ? $one : $zero;"]
+        factor += " * inside"
     body += [f"for (int k = 0; k < {k}; ++k) d{n}[k] = {c.name}_linear_weights[{index_of(row, k, 'k')}]{factor};"]
     body += [f"{c.name}_step_{i}_gradient(z{i - 1}, d{i}, d{i - 1});" for i in range(n, 0, -1)]
     body += [f"for (int j = 0; j < {d}; ++j) g[{index_of('i', d, 'j')}] = start[j];"]

@@ -23,7 +23,8 @@ from numpy.typing import NDArray
 Sizes = dict[str, int]  # lengths of axes by name
 
 FORMAT = "termwise-model"
-VERSION = 4  # 2 adds models of folds; 3 links, missing values, unseen categories and dates; 4 a checksum
+# 2 adds models of folds; 3 links, missing values, unseen categories and dates; 4 a checksum, and limits of predictions
+VERSION = 4
 CHECKED = 4  # the first version with a checksum
 MAX_BYTES = 128 << 20  # a larger file is no small model
 MAX_VALUES = 5_000_000  # nor is one of more values; in memory each takes up to 100 bytes
@@ -209,16 +210,16 @@ class Record:
         """Return the length of each axis."""
         found: Sizes = {}
         for name, spec in specs(type(self)).items():
-            if isinstance(spec, Values) and spec.kind is not str:
+            if isinstance(spec, Values) and spec.kind is not str and getattr(self, name) is not None:
                 found |= dict(zip(spec.axes, getattr(self, name).shape, strict=True))
         return found
 
     @classmethod
     def from_plain(cls, data: Any, place: str, sizes: Sizes) -> Self:
         """Return the record that plain data describe; `sizes` are known lengths of axes."""
-        data = read_dict(data, place, specs(cls))
-        known = {**cls.known_sizes, **sizes}
-        return cls(**{name: read(spec, data[name], f"{place}.{name}", known) for name, spec in specs(cls).items()})
+        required = [name for name in specs(cls) if name not in cls.optional]
+        data, known = read_dict(data, place, required, cls.optional), {**cls.known_sizes, **sizes}
+        return cls(**{name: read(specs(cls)[name], value, f"{place}.{name}", known) for name, value in data.items()})
 
 
 # -- files -------------------------------------------------------------------------------------------------------------

@@ -219,9 +219,12 @@ class Formulas:
             terms = [rows[lag][i] for i, lag in zip(lags.columns.tolist(), lags.lags.tolist(), strict=True)]
         terms = builder.steps(program.steps[split:], terms)
         outputs = []
-        for weights, intercept in zip(linear.weights, linear.intercept, strict=True):
+        for i, (weights, intercept) in enumerate(zip(linear.weights, linear.intercept, strict=True)):
             products = (builder.apply("multiply", builder.number(w), g) for w, g in zip(weights, terms, strict=True))
             outputs.append(builder.sum([builder.number(intercept), *products]))
+            if linear.limits is not None and linear.names:
+                low, high = map(builder.number, linear.limits[:, i])
+                outputs[i] = builder.apply("minimum", builder.apply("maximum", outputs[i], low), high)
         link = links[program.link]
         outputs = [builder.specialise(link, lambda name, j, eta=eta: eta) for eta in outputs]  # type: ignore[misc]
         for last in range(len(outputs) - 1 if program.link == "sorted" else 0, 0, -1):

@@ -103,7 +103,7 @@ def _term_names(model: Any, before: list[Any], terms: FittedTerms) -> tuple[str,
 
 def outputs_of(terms: FittedTerms, names: Sequence[str]) -> tuple[Linear, ClassLabels | None]:
     """Return the weights of a model, its terms having these names, and the classes of a classifier."""
-    linear = Linear(tuple(names), to_host(terms.weights).T, to_host(terms.intercept), terms.one_output)
+    linear = Linear(tuple(names), to_host(terms.weights).T, to_host(terms.intercept), terms.one_output, terms.limits)
     labels = terms.candidates.labels
     if labels is None:
         return linear, None

@@ -35,6 +35,8 @@ def gradient(program: Program, X: Any) -> Floats:
             G = backward(program.steps, values, np.broadcast_to(weights, values[-1].shape))
             np.add.at(found[rows, i].T, schema.columns[values_only], G.T[values_only])
         eta = linear.combine(values[-1])
+        if linear.limits is not None:  # at which predictions are constant
+            found[rows] *= ((linear.limits[0] < eta) & (eta < linear.limits[1]))[:, :, None]
         found[rows] *= np.broadcast_to(evaluate(slope, {"eta": eta}), eta.shape)[:, :, None]
         if program.link == "sorted":
             found[rows] = np.take_along_axis(found[rows], eta.argsort(axis=1)[:, :, None], axis=1)

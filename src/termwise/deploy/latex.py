@@ -121,13 +121,17 @@ def _outputs(program: Program, writer: Writer, terms: list[str]) -> Iterator[tup
     """Yield the symbols and values of the linear predictors, and of what follows from them."""
     linear, labels, link = program.linear, program.labels, program.link
     symbol = "f" if labels is not None else r"\hat{y}" if link == "identity" else r"\eta"
-    several = len(linear.intercept) > 1
+    several, total = len(linear.intercept) > 1, symbol if linear.limits is None else r"\zeta"
+    number = "_{{{}}}".format if several else lambda i: ""
     for i, (weights, intercept) in enumerate(zip(linear.weights, linear.intercept, strict=True)):
         text = f"-{writer.number(-intercept)}" if intercept < 0 else writer.number(intercept)
         for k, (weight, term) in enumerate(zip(weights, terms, strict=True)):
             text += r" \\" + "\n&\\quad {}" if k and k % LINE_TERMS == 0 else ""
             text += f" {'-' if weight < 0 else '+'} {writer.number(abs(weight))}\\,{term}"
-        yield f"{symbol}_{{{i + 1}}}" if several else symbol, text
+        yield total + number(i + 1), text
+    for i, (low, high) in enumerate(() if linear.limits is None else linear.limits.T.tolist(), start=1):
+        above = rf"\max\left({total}{number(i)}, {writer.number(low)}\right)"
+        yield symbol + number(i), rf"\min\left({above}, {writer.number(high)}\right)"
     if link == "sorted":
         etas = ", ".join(rf"\eta_{{{i + 1}}}" for i in range(len(linear.intercept)))
         yield r"\hat{y}_{1} \leq \hat{y}_{2} \leq \dots", rf"{etas} \text{{ in ascending order}}"

@@ -290,7 +290,11 @@ def add_outputs(linear: Linear, graph: Graph, z: str) -> str:
     """Add the outputs, (n, q); without terms they are the same for all rows of z."""
     intercept = graph.constant(linear.intercept[None])
     if linear.names:
-        return graph.node("Add", graph.product(z, linear.weights.T), intercept)
+        outputs = graph.node("Add", graph.product(z, linear.weights.T), intercept)
+        if linear.limits is None:
+            return outputs
+        low, high = (graph.constant(end[None]) for end in linear.limits)
+        return graph.node("Min", graph.node("Max", outputs, low), high)
     rows = graph.node("Concat", graph.node("Shape", z, start=0, end=1), graph.constant(np.array([1])), axis=0)
     return graph.node("Expand", intercept, rows)
 

@@ -66,6 +66,8 @@ class Predictor(Exports):
         Their weights for each of q outputs.
     intercept : ndarray of shape (q,)
         The intercepts.
+    limits : ndarray of shape (2, q) or None
+        The lowest and the highest outputs, to which the sum of the terms and the intercept is clipped; None: any.
     classes : list or None
         The labels of a classifier.
     link : {"identity", "log", "sorted"}
@@ -115,6 +117,7 @@ class Predictor(Exports):
     n_terms: int = field(init=False)
     weights: Floats = field(init=False)
     intercept: Floats = field(init=False)
+    limits: Floats | None = field(init=False)
     classes: list[Any] | None = field(init=False)
     link: str = field(init=False)
 
@@ -130,6 +133,7 @@ class Predictor(Exports):
             "n_terms": len(linear.names),
             "weights": linear.weights.copy(),
             "intercept": linear.intercept.copy(),
+            "limits": None if linear.limits is None else linear.limits.copy(),
             "classes": None if labels is None else list(labels.classes),
             "link": program.link,
         }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,16 +35,31 @@ RESPONSES = ("identity", "log", "sorted")  # links of regressions; probabilities
 
 @dataclass(frozen=True, eq=False)
 class Linear(Record):
-    """`W g + intercept`: the linear combination of the terms."""
+    """`W g + intercept`: the linear combination of the terms, perhaps clipped to limits."""
 
     names: Annotated[tuple[str, ...], Strings(("terms",))]
     weights: Annotated[Floats, Reals(("outputs", "terms"))]
     intercept: Annotated[Floats, Reals(("outputs",))]
     one_output: bool  # whether the targets were a vector
+    limits: Annotated[Floats | None, Reals(("ends", "outputs"))] = None  # the lowest and the highest outputs
+    optional: ClassVar[tuple[str, ...]] = ("limits",)
+    known_sizes: ClassVar[Sizes] = {"ends": 2}
 
     def combine(self, terms: Floats) -> Floats:
         """Return the outputs for rows of the terms, one column each."""
-        return terms @ self.weights.T + self.intercept
+        return self.limited(terms @ self.weights.T + self.intercept)
+
+    def limited(self, outputs: Floats) -> Floats:
+        """Clip outputs to their limits, where there are some."""
+        return outputs if self.limits is None else np.clip(outputs, *self.limits)
+
+    @classmethod
+    def from_plain(cls, data: Any, place: str, sizes: Sizes) -> Self:
+        """Return the combination that plain data describe."""
+        found = super().from_plain(data, place, sizes)
+        if found.limits is not None and np.any(found.limits[0] > found.limits[1]):
+            raise invalid(f"{place}.limits", "the lowest outputs, then the highest", found.limits.tolist())
+        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,7 +162,7 @@ class Program:
         if not self.steps and schema.takes_numbers(X) and X.ndim == 2 and X.shape[1] == len(schema.inputs):
             combined = combine_columns(X, schema.columns, linear.weights.T, linear.intercept)
             if combined is not None:
-                return combined
+                return linear.limited(combined)
         X = schema.as_table(X)
         n, size = X.shape[0], block_rows(self.width)
         if n <= size:

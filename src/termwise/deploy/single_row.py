@@ -149,6 +149,7 @@ class SingleRow:
         self._weights, self._intercept = np.ascontiguousarray(linear.weights), linear.intercept
         self._one = len(linear.intercept) == 1
         self._vector, self._constant = self._weights[0], float(linear.intercept[0])
+        self._limits = None if linear.limits is None else linear.limits[:, 0].tolist()
 
     def __reduce__(self) -> tuple[type[SingleRow], tuple[Program]]:
         """Prepare it again where a predictor is unpickled or copied: functions defined inside others are not stored."""
@@ -158,8 +159,9 @@ class SingleRow:
         """Return the output for a sample, or the vector of several outputs."""
         terms = self._terms(self.read(x))
         if self._one:
-            return float(self._vector.dot(terms)) + self._constant
-        return self._weights.dot(terms) + self._intercept
+            output = float(self._vector.dot(terms)) + self._constant
+            return output if self._limits is None else min(max(output, self._limits[0]), self._limits[1])
+        return self._program.linear.limited(self._weights.dot(terms) + self._intercept)
 
     def read(self, x: Any) -> Floats:
         """Return the numbers of a sample."""

@@ -234,7 +234,8 @@ def contributions(predictor: Any, X: Any) -> Contributions:
     -------
     contributions : Contributions
         With `base`, `effects` and `values`. They add up to the output: the prediction of a regression, the score of
-        each class (of the second of two) for a classifier.
+        each class (of the second of two) for a classifier. Outputs beyond the `limits` of the predictor are clipped
+        after the sum.
 
     Examples
     --------

@@ -184,6 +184,9 @@ default="auto"
     *Interpretation.* "small" prefers terms of one or two inputs, which can be plotted, unless other models are better
     by more than one standard error; `dictionary="pairs"` has only such terms.
 
+    *Extrapolation.* Inputs of nonlinear terms are clipped to the training range, and predictions to the range of the
+    training targets, extended by half of its length on either side. Linear models have no limits.
+
     *Uncertainty.* Intervals are those of CV+, from the models of the folds. If `target_` is not "data", leave-one-out
     residuals, effective degrees of freedom and standard errors, all given the terms, account for both stages. Standard
     errors measure the variance of the weights, not the bias due to the penalty.

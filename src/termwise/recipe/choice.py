@@ -55,6 +55,7 @@ class RecipeChoice:
     procedure: ProcedureError
     calibration: list[tuple[float, Floats]]  # of labels: slope and shift of the probabilities at every size
     folds: FoldModels | None  # of the first cross-validation, on the encoded inputs; None after the fit
+    limits: Floats | None = None  # of the predictions, on the scale that terms add up to, see `prediction_limits`
 
     @property
     def alpha(self) -> float:
@@ -104,7 +105,8 @@ def choose_model(
         reference = default_reference(options.labels, options.loss, settings)
     # Ridge fits of small tables are made on the host, where everything else is faster, too.
     on_device = n > settings.ridge_rows and options.loss is None and not options.constrained
-    fitting = Fitting(settings.alpha, options.hierarchy, device_array if on_device else None)
+    margin = None if options.labels else settings.prediction_margin
+    fitting = Fitting(settings.alpha, options.hierarchy, device_array if on_device else None, margin)
     searches = {
         link: Search(allowed_bases(inputs, levels, targets, options, link, settings),
                      [on_scale(one, link) for one in folds], settings, max_terms, after_step, report, options.labels,
@@ -318,7 +320,8 @@ def fold_models(trial: Trial, n_terms: int, inflation: float, exposure: float) -
         k = len(weights)
         basis = None if path.terms is None else path.terms.take(np.arange(k))
         candidates = Candidates(basis, k, one_output=Y.shape[1] == 1, n_features=0)
-        models.append(FittedTerms(candidates, np.arange(k), weights, intercept + shift, link=link))
+        limits = None if path.limits is None else path.limits + shift
+        models.append(FittedTerms(candidates, np.arange(k), weights, intercept + shift, link=link, limits=limits))
         fold[~path.train] = place
     responses = LINKS[link](first.prediction(size, Y) + shift)
     Y = np.exp(Y) if trial.link == "log" else Y / exposure

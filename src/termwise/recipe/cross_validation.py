@@ -14,7 +14,7 @@ from sklearn.base import clone
 
 from termwise._arrays import Array, comparable
 from termwise._memory import budget
-from termwise._numerics import FLOAT32
+from termwise._numerics import FLOAT32, FLOAT64, LOG_RESPONSE_MAX
 from termwise.basis import AnovaBasis, Basis, LevelMeans, SmoothBasis, UnionBasis
 from termwise.basis.base import design_matrix
 from termwise.basis.levels import EqualLevels
@@ -70,6 +70,11 @@ class FoldPath:
     target: Values | None = None  # what the terms were selected for: values, (n_train, q), data or the reference model
     n_candidates: int = 0
     longer: NestedModels | None = None  # the models to continue from, which may have more rows
+    limits: Floats | None = None  # (2, q), range that predictions are clipped to
+
+    def limited(self, predictions: Floats) -> Floats:
+        """Clip predictions, (..., q), to their limits, where there are some."""
+        return predictions if self.limits is None else np.clip(predictions, *self.limits)
 
     def weights(self, k: int) -> tuple[Floats, Floats]:
         """Weights of the first k terms, or of all if the path has fewer, and the intercept."""
@@ -91,7 +96,7 @@ class CrossValidatedPath:
         """
         found = np.zeros((self.max_terms + 1, *Y.shape))
         for path in self.paths:
-            along = path.models.along(path.columns)[: self.max_terms + 1]
+            along = path.limited(path.models.along(path.columns)[: self.max_terms + 1])
             found[: len(along), ~path.train], found[len(along) :, ~path.train] = along, along[-1]
         return found
 
@@ -100,7 +105,7 @@ class CrossValidatedPath:
         found = np.zeros_like(Y, dtype=np.float64)
         for path in self.paths:
             weights, intercept = path.weights(k)
-            found[~path.train] = path.columns[:, : len(weights)] @ weights + intercept
+            found[~path.train] = path.limited(path.columns[:, : len(weights)] @ weights + intercept)
         return found
 
 
@@ -110,6 +115,7 @@ class Fitting(NamedTuple):
     alpha: float  # penalty of least squares
     hierarchy: bool = False  # whether products require terms of each of their inputs
     device_array: Array | None = None  # on the device that computes paths of least squares; None: the host does
+    margin: float | None = None  # share of the range of the targets by which predictions may exceed it; None: any
 
 
 class CrossValidationJob(NamedTuple):
@@ -208,12 +214,16 @@ class PreparedFold(NamedTuple):
         target: Values,
         dictionary: Basis | TrainingDesign,
         longer: NestedModels | None,
+        margin: float | None,
     ) -> FoldPath:
         """Return the models of a target, selected on the training samples, with their terms on the others."""
         assert self.training is not None
-        terms, test = self.training.basis.take(models.terms), self.folds.X[~self.train]
-        n_candidates = self.training.functions.n_functions
-        return FoldPath(models, self.train, terms.evaluate(test), terms, dictionary, target, n_candidates, longer)
+        basis, test = self.training.basis, self.folds.X[~self.train]
+        terms, n_candidates = basis.take(models.terms), self.training.functions.n_functions
+        loss = target.loss if isinstance(target, Penalised) else None
+        limits = prediction_limits(basis, self.folds.Y[self.train], loss, margin)
+        columns = terms.evaluate(test)
+        return FoldPath(models, self.train, columns, terms, dictionary, target, n_candidates, longer, limits)
 
     def mean_paths(self, alpha: float) -> list[FoldPath]:
         """Return a path without terms for each target."""
@@ -276,7 +286,7 @@ def fit_on_host(
                 signal, own = (Y, target.alpha) if isinstance(target, Penalised) else (target, alpha)
                 (longer,) = nested_paths(quick, [signal], sample_weight, own, max_terms, before, **constraints)
             models = longer.first_rows(len(X))
-        found.append(fold.path(models, target, dictionary, longer))
+        found.append(fold.path(models, target, dictionary, longer, fitting.margin))
     return found
 
 
@@ -301,7 +311,7 @@ def fit_together(
             assert fold.training is not None
             fold.expect_missing()
             models = every.first_rows(int(fold.train.sum()))
-            paths.append(fold.path(models, fold.values[k], fold.training.to_continue(), models))
+            paths.append(fold.path(models, fold.values[k], fold.training.to_continue(), models, fitting.margin))
     return found
 
 
@@ -396,6 +406,24 @@ def readable_size(inputs: Sequence[tuple[int, ...]], max_effects: int) -> int:
     return int(np.searchsorted(counts, max_effects, side="right")) - 1
 
 
+def prediction_limits(basis: Basis, Y: Floats, loss: Loss | None, margin: float | None) -> Floats | None:
+    """Return the range that predictions by functions of a fitted basis are clipped to, (2, q); None for any.
+
+    It is that of the training targets, extended on either side by the share `margin` of its length: weights of nearly
+    dependent functions cancel where there are training samples, and may add up to any number elsewhere. With a
+    logarithmic link it is one of logarithms, and from below there is no limit but that of the logarithms of floats.
+    Functions that go on outside the range of the training inputs, as linear ones do, have no limits.
+    """
+    if margin is None or not np.isfinite(basis.clip_ranges()).any():
+        return None
+    low, high = Y.min(axis=0), Y.max(axis=0)
+    low, high = low - margin * (high - low), high + margin * (high - low)
+    if loss is None or loss.link != "log":
+        return np.array([low, high])
+    largest = LOG_RESPONSE_MAX[FLOAT64]
+    return np.array([np.full_like(low, -largest), np.where(high > 0, np.log(np.where(high > 0, high, 1.0)), largest)])
+
+
 def constraints_of(basis: Basis, hierarchy: bool) -> dict[str, Any]:
     """Return the arguments of `nested_paths` that constrain the terms of a fitted basis."""
     found: dict[str, Any] = {}
@@ -432,7 +460,8 @@ def ensemble_paths(
         (models,) = nested_paths(G, [signal], sample_weight[train], alpha, max_terms)
         bases = [path.terms.take(np.arange(min(k, len(path.models.terms)))) for path, k in parts if path.terms and k]
         terms = UnionBasis.of(bases).take(models.terms) if bases else None
-        return FoldPath(models, train, test[:, models.terms], terms)
+        limits = next((path.limits for path in fold if path.limits is not None), None)
+        return FoldPath(models, train, test[:, models.terms], terms, limits=limits)
 
     found = []
     for one, repeat_weights in zip(zip(*repeats, strict=True), weights, strict=True):

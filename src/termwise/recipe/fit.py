@@ -33,7 +33,7 @@ from termwise.linalg.losses import LINKS, Quantile
 from termwise.linalg.two_stage import leave_one_out_scores
 from termwise.recipe.candidates import fit_candidates
 from termwise.recipe.choice import RecipeChoice, choose_model
-from termwise.recipe.cross_validation import constraints_of, readable_size
+from termwise.recipe.cross_validation import constraints_of, prediction_limits, readable_size
 from termwise.recipe.dictionaries import Samples, ScreenedPairs
 from termwise.recipe.folds import given_folds
 from termwise.recipe.size import RecipeOptions
@@ -53,12 +53,14 @@ def cut_recipe(
 
     The probabilities of labels are calibrated as those of this size in cross-validation.
     """
+    shift = choice.shifts[min(k, len(choice.shifts) - 1)] if choice.link == "log" else None
     if isinstance(path, GlmPath):
         terms, attributes = truncate_glm_path(path, k, candidates)
         terms = per_unit(terms, choice.exposure)
     else:
-        shift = choice.shifts[min(k, len(choice.shifts) - 1)] if choice.link == "log" else None
         terms, attributes = cut_least_squares(path, k, stage, candidates, shift)
+    if choice.limits is not None:
+        terms = replace(terms, limits=choice.limits + (-np.log(choice.exposure) if shift is None else shift))
     if candidates.labels is not None:
         slope, shift = choice.calibration[min(k, len(choice.calibration) - 1)]
         labels = replace(candidates.labels, slope=slope, shift=shift)
@@ -290,6 +292,8 @@ def fit_choice(
     size = min(choice.n_terms, len(path))
     if estimator.size == "readable":  # folds may have had fewer effects
         size = readable_size(basis.inputs_of(path.terms[:size]), settings.readable_effects)
+    margin = None if choice.labels else settings.prediction_margin
+    choice = replace(choice, limits=prediction_limits(basis, Y[used], choice.loss, margin))
     terms, attributes = cut_recipe(path, size, stage, candidates, choice)
     assert choice.folds is not None
     folds = with_encoder(choice.folds, candidates, encoder if encodes else None)
