@@ -6,7 +6,7 @@ import numpy as np
 import oracles
 import pytest
 
-from termwise import BasisRidge, LocalRidge, OnlineRidge, RadialBasis, datasets
+from termwise import BasisRidge, ForwardRegressor, LocalRidge, OnlineRidge, RadialBasis, datasets
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.4, 30.0])
@@ -105,3 +105,12 @@ def test_summary_says_what_matters(rng):
     assert f"{model.criteria_['loo']:.4g}" in text
     several = BasisRidge().fit(rng.normal(size=(20, 2)), rng.normal(size=(20, 3))).summary()
     assert several.count("x0") == 3
+
+
+@pytest.mark.parametrize("model", [ForwardRegressor(alpha=0), BasisRidge(alpha=0)])
+def test_summary_of_an_exact_fit(model):
+    """Standard errors of zero, of which a ratio overflows."""
+    x = np.tile([-1.0, 1.0], 10)
+    model.fit(x[:, None], 8 * x)
+    assert model.weights_cov_.ravel().tolist() == [0.0]
+    assert model.summary().splitlines()[-1].split() == ["x0", "8", "0"]

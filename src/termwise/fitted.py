@@ -429,7 +429,10 @@ class FittedTerms:
         The ratio is the largest over the outputs; `errors` is (q, k).
         """
         weights = np.abs(to_host(self.weights)).T
-        ratio = weights if errors is None else weights / np.maximum(errors, np.finfo(np.float64).tiny)
+        ratio = weights
+        if errors is not None:
+            with np.errstate(over="ignore"):  # an exact fit has standard errors of zero
+                ratio = weights / np.maximum(errors, np.finfo(np.float64).tiny)
         rank = np.zeros(len(self.chosen), dtype=np.intp)
         for j, group in enumerate(groups):
             rank[list(group)] = j
