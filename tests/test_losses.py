@@ -224,7 +224,7 @@ def test_leave_one_out_agrees_with_retraining(name, tolerance):
     else:
         options = {"quantile": 0.3} if name == "quantile" else {}
         model = ForwardRegressor(loss=loss.name, criterion=None, **options).fit(G, Y[:, 0] if name == "quantile" else Y)
-    training, columns = model.path_.training(), G[:, model.support_]
+    training, columns = model.path_.training, G[:, model.support_]
     if name == "squared":
         training = replace(training, models=replace(training.models, losses=(loss,) * 5))
     fit = training.solve(4, None)

@@ -216,7 +216,7 @@ def test_leave_one_out_through_an_ensemble_and_few_terms_equals_refits(outputs, 
     columns = np.hstack([part[:, terms[name]] for name, part in zip(("pairs", "smooth"), parts, strict=True)])
     assert columns.shape[1] == 7
     path = forward_path(columns, stage.signal, rule="cost", alpha=ALPHA, max_terms=5, sample_weight=counts)
-    data = path.training()
+    data = path.training
     scores = np.stack(list(scores_by_output(stage, rows, data.Z, data.Y, data.Y_mean)), axis=2)
     first = np.cumsum(counts) - counts  # the first repeat of each sample
     for k in (0, 2, 5):

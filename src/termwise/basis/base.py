@@ -167,6 +167,21 @@ class Basis(TransformerMixin, BaseEstimator, ABC):
         check_is_fitted(self)
         return self.evaluate(self._check(X, reset=False))
 
+    def design_matrix(self, X: ArrayLike) -> Any:
+        """Return the design matrix of new samples: an array, or a `Design` if the basis has one and it is too large.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Inputs.
+        """
+        inputs = self._check(X, reset=False)
+        return self.evaluate(inputs) if self._stores(inputs) else self.design(inputs)
+
+    def _stores(self, X: NDArray[Any]) -> bool:
+        """Whether estimators store the design matrix of valid inputs."""
+        return True
+
     def clip_ranges(self) -> Floats:
         """Return the range of every input outside which a function is evaluated at the boundary, (2, d).
 
@@ -324,11 +339,9 @@ def design_matrix(basis: Any, X: Any) -> Any:
     """Return the design matrix of a fitted transformer: an array, or a `Design` if it is streamable and too large."""
     if not is_streamable(basis):
         return basis.transform(X)
-    last = basis
     if isinstance(basis, Pipeline):
-        last, X = basis[-1], basis[:-1].transform(X) if len(basis) > 1 else X
-    X = last._check(X, reset=False)
-    return last.evaluate(X) if last._stores(X) else last.design(X)
+        basis, X = basis[-1], basis[:-1].transform(X) if len(basis) > 1 else X
+    return basis.design_matrix(X)
 
 
 def fit_design_matrix(basis: Any, X: Any, y: Any) -> Any:

@@ -253,9 +253,15 @@ class LevelMeans(Basis):
         """
         return self.basis_.design(self._table(X))
 
-    def _stores(self, X: NDArray[Any]) -> bool:
-        """Whether estimators store the design matrix."""
-        return self.basis_._stores(X)
+    def design_matrix(self, X: ArrayLike) -> Any:
+        """Return the design matrix of new samples: an array, or a `Design` if the basis has one and it is too large.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Inputs.
+        """
+        return self.basis_.design_matrix(self._table(self._check(X, reset=False)))
 
     def take(self, indices: ArrayLike) -> Self:
         """Return the same fitted basis restricted to some of its functions, in that order.
@@ -332,7 +338,7 @@ class LevelMeans(Basis):
         sources = self.sources()[len(inputs) :]
         repeats = len(sources) // max(1, len(self.columns_))
         names += [f"mean({inputs[j]})[{1 + i % repeats}]" for i, j in enumerate(sources)]
-        return self.basis_._names(names)
+        return list(self.basis_.get_feature_names_out(names))
 
 
 def look_up(effects: Floats, codes: NDArray[Any]) -> Floats:

@@ -30,7 +30,7 @@ from termwise.estimators.prediction import (
     predict_outputs,
     worker_copy,
 )
-from termwise.fitted import FittedTerms, Labels
+from termwise.fitted import Candidates, FittedTerms, Labels
 from termwise.linalg.calibration import class_scores
 from termwise.linalg.conformal import SIDES
 from termwise.selection.path import SelectionPath
@@ -107,7 +107,7 @@ class TermModel(BaseEstimator):
     fitted_terms_: FittedTerms
     path_: SelectionPath  # of models with a selection path
     n_terms_: int
-    _cut: Callable[[SelectionPath, int, FittedTerms], tuple[FittedTerms, dict[str, Any]]]  # truncate at a size
+    _cut: Callable[[SelectionPath, int, Candidates], tuple[FittedTerms, dict[str, Any]]]  # truncate at a size
     default_basis: ClassVar[Any] = None  # the kind of basis that basis="auto" chooses
     keeps_sparse: ClassVar[bool] = False  # a sparse design matrix stays sparse
     streams: ClassVar[bool] = False  # the design matrix may be computed in tiles or read from a file
@@ -415,13 +415,13 @@ class TermModel(BaseEstimator):
         check_number("n_terms", n_terms, low=0, below=length + 1, integer=True, remedy=f"the path has {length} terms")
         if n_terms == self.n_terms_:
             return copy.copy(self)
-        terms = self.fitted_terms_
-        labels = terms.candidates.labels
+        former = self.fitted_terms_
+        candidates, labels = former.candidates, former.candidates.labels
         if labels is not None:
-            terms = replace(terms, candidates=replace(terms.candidates, labels=Labels(labels.classes)))
-        terms, attributes = self._cut(self.path_, n_terms, terms)
-        terms = terms if self.path_._unused is None else self.path_._unused.complete(terms)
-        return copy.copy(self)._set_terms(replace(terms, sample=self.fitted_terms_.sample), **attributes)
+            candidates = replace(candidates, labels=Labels(labels.classes))
+        terms, attributes = self._cut(self.path_, n_terms, candidates)
+        terms = terms if former.unused is None else former.unused.complete(terms)
+        return copy.copy(self)._set_terms(replace(terms, sample=former.sample, unused=former.unused), **attributes)
 
     # -- description ---------------------------------------------------------------------------------------------------
 

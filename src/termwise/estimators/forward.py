@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Self
 
-import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin, MultiOutputMixin, RegressorMixin
 
 from termwise.estimators.base import CallbackSupportMixin, SelectorModel, with_callbacks
 from termwise.estimators.folds import check_repeatable, with_fold_models
-from termwise.estimators.forward_fit import fit_forward, truncate_path
+from termwise.estimators.forward_fit import describe_selection, fit_forward, truncate_path
 from termwise.estimators.glm import class_weighted, score_deviance, squared_only
 from termwise.execution.cluster import TIMEOUT
-from termwise.fitted import FittedTerms
 from termwise.selection.glm_path import GlmPath
-from termwise.selection.path import SelectionPath
 from termwise.selection.rules import Rule
 
 
@@ -319,17 +316,8 @@ class ForwardRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, S
             return super().score(X, y, sample_weight)
         return score_deviance(self, X, y, sample_weight)
 
-    def _cut(self, path: SelectionPath, k: int, terms: FittedTerms) -> tuple[FittedTerms, dict[str, Any]]:
-        return truncate_path(self, path, k, terms.candidates)
-
-    def _summary_lines(self) -> list[str]:
-        if isinstance(self.path_, GlmPath):
-            return [f"loss {self.loss_}: {self.deviance_explained_:.1%} of the deviance explained"]
-        if self.criterion == "fdr":
-            if not self.n_terms_:  # (1 + number of knockoffs) / number of terms must be at most fdr
-                return [f"no terms selected by knockoffs, which need at least {int(np.ceil(1 / self.fdr))} clear ones"]
-            return [f"terms selected by knockoffs: estimated false discovery proportion {self.fdr_estimate_:.3g}"]
-        return [] if self.refine is None else [f"terms exchanged for better ones: {self.n_swaps_}"]
+    _cut = truncate_path
+    _summary_lines = describe_selection
 
 
 class ForwardClassifier(CallbackSupportMixin, ClassifierMixin, SelectorModel):
@@ -510,5 +498,5 @@ class ForwardClassifier(CallbackSupportMixin, ClassifierMixin, SelectorModel):
     def _has_likelihood(self) -> bool:
         return self.loss == "logistic" or (self.loss == "auto" and squared_only(self, None, None, None) is None)
 
-    _cut = ForwardRegressor._cut
-    _summary_lines = ForwardRegressor._summary_lines
+    _cut = truncate_path
+    _summary_lines = describe_selection

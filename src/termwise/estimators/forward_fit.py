@@ -117,7 +117,7 @@ def fit_forward(
         size = max(best, int(np.isin(path.terms, included).sum()))  # one that is constant does not enter
     terms, attributes = truncate_path(estimator, path, size, candidates)
     if design is not None:
-        terms, path._unused = design.complete(terms, targets), design.unused_rows(path.terms, targets)
+        terms = design.complete(terms, targets, path.terms)
     attributes |= {"path_": path, "stop_reason_": path.stop_reason, "n_swaps_": path.n_swaps, **found}
     return terms, {"loss_": loss, **attributes}
 
@@ -168,7 +168,7 @@ def truncate_path(
     if estimator.penalty == "orthogonal" and k and estimator.refit_alpha is None:
         solution = solve_orthogonal(problem, alpha)
     rows, residuals = problem.rows, None
-    if isinstance(path.training().rows, CondensedRows):  # on a cluster: only the sum of squared residuals is computed
+    if isinstance(path.training.rows, CondensedRows):  # on a cluster: only the sum of squared residuals is computed
         loo = np.sqrt(path.steps[k].loo * rows.n)
         solution = replace(solution, loo=np.full((1, len(solution.sse)), loo))
     else:
@@ -176,6 +176,18 @@ def truncate_path(
     criterion = estimator.criterion if estimator.criterion in CRITERIA else "loo"  # others have no value of their own
     statistics = FitStatistics(rows, solution, problem.G_mean, measure(rows, solution), criterion, residuals)
     return FittedTerms.from_solution(candidates, path.terms[:k], problem.Y_mean, statistics), {"alpha_": alpha}
+
+
+def describe_selection(estimator: Any) -> list[str]:
+    """Return the lines of a summary about the loss and the selection."""
+    if isinstance(estimator.path_, GlmPath):
+        return [f"loss {estimator.loss_}: {estimator.deviance_explained_:.1%} of the deviance explained"]
+    if estimator.criterion == "fdr":
+        if not estimator.n_terms_:  # (1 + number of knockoffs) / number of terms must be at most fdr
+            needed = int(np.ceil(1 / estimator.fdr))
+            return [f"no terms selected by knockoffs, which need at least {needed} clear ones"]
+        return [f"terms selected by knockoffs: estimated false discovery proportion {estimator.fdr_estimate_:.3g}"]
+    return [] if estimator.refine is None else [f"terms exchanged for better ones: {estimator.n_swaps_}"]
 
 
 # -- constraints -------------------------------------------------------------------------------------------------------

@@ -182,7 +182,7 @@ def truncate_glm_path(
 
     With an exposure they are those of the target per unit of it. Returns the fitted terms and other fitted attributes.
     """
-    training = path.training()
+    training = path.training
     fit, samples = training.solve(k, refit_alpha), training.samples
     Y, left_out, link = samples.Y, fit.left_out - samples.offset, fit.loss.link
     if candidates.labels is None:
@@ -210,7 +210,7 @@ def score_deviance(model: Any, X: Any, y: Any, sample_weight: Any) -> float:
     eta = to_host(as_columns(model.linear_predictor(X)))
     eta = np.sort(eta, axis=1) if terms.link == "sorted" else eta
     Y = np.zeros_like(eta) + as_columns(check_targets(y))
-    loss = model.path_.training().models.losses[model.n_terms_]
+    loss = model.path_.training.models.losses[model.n_terms_]
     weights = check_counts(sample_weight, len(Y))
     loss.check(Y)
     null = loss.null_eta(Y, weights, np.zeros((len(Y), 1))) + np.zeros_like(Y)

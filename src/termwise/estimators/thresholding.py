@@ -97,7 +97,7 @@ def gram_schmidt(
     )
     G = design.G.astype(np.float64, copy=False)
     path = select_terms(G, design.Y, problem.rows.sample_weight, settings, one_output=False)
-    Z, R = path.training().Z, path.training().R
+    Z, R = path.training.Z, path.training.R
     K = sla.solve_triangular(R, np.eye(len(R))) if len(R) else R
     return Components(problem, Z, np.diagonal(R) ** 2, K, path.terms, nested=True)
 

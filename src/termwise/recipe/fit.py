@@ -68,6 +68,13 @@ def cut_recipe(
     return terms, attributes
 
 
+def truncate_recipe(
+    estimator: Any, path: SelectionPath, k: int, candidates: Candidates
+) -> tuple[FittedTerms, dict[str, Any]]:
+    """Return the first k terms of the path of a fitted estimator with their weights."""
+    return cut_recipe(path, k, estimator.first_stage_, candidates, estimator.choice_)
+
+
 def per_unit(terms: FittedTerms, exposure: float) -> FittedTerms:
     """Return a model of targets per mean exposure as one of targets per unit of exposure, by its logarithmic link."""
     if exposure == 1:
@@ -86,7 +93,7 @@ def cut_least_squares(
     With a `shift` of the intercept the terms add up to logarithms; the residuals are those of the targets themselves.
     """
     problem, solution, alpha = solve_path(path, k, intercept=True, refit=None)
-    data, rows = path.training(), problem.rows
+    data, rows = path.training, problem.rows
     root = np.sqrt(rows.sample_weight)[:, None]
     intercept = None
     if isinstance(stage, ReferenceTarget):
@@ -307,9 +314,7 @@ def fit_choice(
     attributes |= {"categories_": encoder.categories_, "n_candidates_": max(choice.n_candidates, G.shape[1])}
     attributes["loss_"] = "squared" if choice.loss is None else choice.loss.name
     attributes["link_"] = terms.link
-    rates = targets / choice.exposure
-    path._unused = design.unused_rows(path.terms, rates)
-    return design.complete(terms, rates), attributes
+    return design.complete(terms, targets / choice.exposure, path.terms), attributes
 
 
 def quantile_targets(Y: Floats, options: RecipeOptions) -> tuple[Floats, RecipeOptions]:

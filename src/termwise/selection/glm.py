@@ -187,7 +187,7 @@ class GlmState(NestedState):
             products = design.products(np.vstack([Z * self.root, u.T]).T)
             self.s -= np.sum(products[:, : k - known] ** 2, axis=1)
             self.s[self.chosen] = 0.0
-            self._c[:] = (products[:, k - known :] - np.outer(means, u.sum(axis=0))).T
+            self.c[:] = products[:, k - known :] - np.outer(means, u.sum(axis=0))
             self.T[known:k] = products[:, : k - known].T[: len(self.T)]
             self.refreshed = k
         self.eligible = self.s > self.least

@@ -52,7 +52,11 @@ class GlmPath(SelectionPath):
     ----------
     loss : str
         Name of the loss.
+    training : GlmTraining
+        The coordinates of the terms and the targets: the problem of any size, once the path has ended.
     """
+
+    training: GlmTraining = field(init=False, repr=False, compare=False)  # type: ignore[assignment]
 
     loss: str = ""
     dispersions: list[float] = field(default_factory=list, repr=False)
@@ -78,11 +82,6 @@ class GlmPath(SelectionPath):
     def error_name(self) -> str:  # type: ignore[override]
         """The error that "loo" estimates."""
         return {"huber": "absolute error", "quantile": "pinball loss, twice"}.get(self.loss, "deviance")
-
-    def training(self) -> GlmTraining:  # type: ignore[override]
-        """Return the coordinates of the terms and the targets: the problem of any size of the path."""
-        assert self._training is not None, "set when the path has ended"
-        return self._training
 
     def noise_level(self, size: int) -> float:
         """The dispersion that likelihood ratios of terms after `size` ones are divided by; one for classes.
@@ -304,7 +303,7 @@ def select_glm_terms(
     state, path, rule = builder.state, builder.path, CostRule(builder.state.least_reduction)
     path.stop_reason = grow(state, rule, builder.limit_reached, builder.after_step, builder.forced)
     k, terms = len(state.chosen), state.chosen
-    path._training = GlmTraining(
+    path.training = GlmTraining(
         models=state.models(),
         V=state.V[: state.first + k].copy(),
         R=state.R[:k, :k].copy(),

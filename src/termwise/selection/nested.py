@@ -106,7 +106,7 @@ def nested_paths(
         grow(state, rule, state.limit_reached)
         k, terms = len(state.chosen), np.array(state.chosen, dtype=np.intp)
         given = means[terms] + shift[terms]
-        Z, statistics = state.Z[:k, : len(Y)], (state._c, state.s, state.refreshed)
+        Z, statistics = state.Z[:k, : len(Y)], (state.c, state.s, state.refreshed)
         paths.append(NestedModels(terms, given, state.R[:k, :k], Z, state.zy[:k], start, statistics))
     return paths
 
@@ -170,8 +170,8 @@ class NestedState:
         self.columns, self.Y, self.alpha = columns, Y, np.broadcast_to(alpha, columns.norms.shape)
         self.constraints = constraints
         self.T = np.zeros((0 if constraints is None else max_terms, len(columns.norms)))  # `Z'G`, for these alone
-        self._c = columns.design.products(Y if columns.root is None else columns.root[:, None] * Y).T.copy()
-        self.c = self._c.T  # (p, q), `g'P y` of every candidate
+        products = columns.design.products(Y if columns.root is None else columns.root[:, None] * Y)
+        self.c = np.array(products, order="F")  # (p, q), `g'P y` of every candidate
         tol = DEPENDENT_COLUMN if columns.design.dtype == np.float64 else DEPENDENT_COLUMN_FLOAT32
         self.s, self.least = columns.norms.copy(), tol * columns.norms
         self.Z, self.R = np.zeros((max_terms, len(Y) + max_terms)), np.zeros((max_terms, max_terms))
@@ -191,7 +191,7 @@ class NestedState:
         inverse = sla.solve_triangular(models.R, np.eye(k), check_finite=False)
         self.Z[:k, n : n + k] = (np.sqrt(self.alpha[models.terms])[:, None] * inverse).T
         c, s, self.refreshed = models.statistics
-        self._c[...], self.s, self.chosen = c, s.copy(), models.terms.tolist()
+        self.c[...], self.s, self.chosen = c, s.copy(), models.terms.tolist()
 
     def limit_reached(self) -> str:
         """Whether the model has as many terms as it may."""
@@ -204,7 +204,7 @@ class NestedState:
             z = self.Z[k, : len(self.Y)]
             t = self.columns.design.products(z if root is None else root * z)
             self.T[k : k + 1] = t
-            self._c -= self.zy[k][:, None] * t
+            self.c -= (self.zy[k][:, None] * t).T
             self.s -= t * t
             self.s[self.chosen[k]] = 0.0
             self.refreshed += 1
