@@ -29,6 +29,7 @@ from termwise.fitted import Candidates, FitStatistics, FittedTerms, Labels
 from termwise.linalg.least_squares import WeightedRows
 from termwise.linalg.losses import LINKS, LOSSES, Loss, Multinomial, Quantile
 from termwise.selection.engine import Settings
+from termwise.selection.glm import null_model
 from termwise.selection.glm_path import GlmPath, select_glm_terms
 from termwise.selection.path import SelectionPath
 
@@ -170,7 +171,8 @@ def select_by_loss(
     if is_foreign(like):  # the path grows on the host
         G = to_host(G.columns(slice(None)) if isinstance(G, Design) else G)
     G, Y = sp.csc_array(G) if sp.issparse(G) else G, targets[data.used]
-    path = select_glm_terms(G, Y, design.weights, loss, settings, candidates.one_output, offset, callback)
+    null = null_model(Y, design.weights, loss, offset, settings.fit_intercept)
+    path = select_glm_terms(G, null, settings, candidates.one_output, callback)
     path.like = from_host(np.zeros(1), like) if is_foreign(like) else path.like
     return path, candidates, targets if exposures is None else targets / exposures[:, None]
 

@@ -38,8 +38,8 @@ from termwise.recipe.dictionaries import Samples, ScreenedPairs
 from termwise.recipe.folds import given_folds
 from termwise.recipe.size import RecipeOptions
 from termwise.recipe.targets import FirstStage, ReferenceTarget, through_first_stage
-from termwise.selection.constraints import Constraints
 from termwise.selection.engine import Callback
+from termwise.selection.glm import null_model
 from termwise.selection.glm_path import GlmPath, select_glm_terms
 from termwise.selection.path import SelectionPath
 
@@ -286,13 +286,11 @@ def fit_choice(
     candidates = replace(design.candidates, one_output=design.candidates.one_output and Y.shape[1] == 1)
     if isinstance(stage, ReferenceTarget):  # the terms were selected before, in this order
         path_settings = replace(path_settings, include=np.arange(G.shape[1]))
-    elif limits := constraints_of(basis, choice.hierarchy):
-        constraints = Constraints.from_inputs(limits.get("inputs"), limits.get("signs"), G.shape[1])
-        path_settings = replace(path_settings, constraints=constraints)
+    else:
+        path_settings = replace(path_settings, constraints=constraints_of(basis, choice.hierarchy))
     if choice.loss is not None:
-        path: SelectionPath = select_glm_terms(
-            design.G, Y[used], design.weights, choice.loss, path_settings, candidates.one_output, None, callback
-        )
+        null = null_model(Y[used], design.weights, choice.loss)
+        path: SelectionPath = select_glm_terms(design.G, null, path_settings, candidates.one_output, callback)
     else:
         signal = design.Y if stage is None else stage.signal
         path = select_terms(design.G, signal, design.weights, path_settings, candidates.one_output, callback)

@@ -51,7 +51,8 @@ from termwise.linalg.spectrum import Spectrum, best_alpha
 from termwise.linalg.two_stage import Change, leave_one_out_scores
 from termwise.recipe.dictionaries import Samples, product_kernel
 from termwise.recipe.settings import RecipeSettings
-from termwise.selection.nested import NestedModels, nested_paths
+from termwise.selection.constraints import Constraints
+from termwise.selection.nested import NestedModels, nested_path
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -296,8 +297,8 @@ class Reference:
         sample_weight: Floats,
         alpha: float,
         max_terms: int,
+        constraints: Constraints | None = None,
         before: NestedModels | None = None,
-        constraints: dict[str, Any] | None = None,
     ) -> NestedModels:
         """Select terms of a fitted basis that reproduce the predictions for samples, and for synthetic inputs.
 
@@ -305,9 +306,7 @@ class Reference:
         """
         values, weights = self.rows(sample_weight)
         every = np.vstack([X, self.X]).astype(np.float32)
-        design, limits = design_matrix(basis, every), constraints or {}
-        (models,) = nested_paths(design, [values], weights, alpha, max_terms, before, **limits)
-        return models
+        return nested_path(design_matrix(basis, every), values, weights, alpha, max_terms, constraints, before)
 
     def rows(self, sample_weight: Floats) -> tuple[Floats, Floats]:
         """Return the predictions for samples of these weights and for synthetic inputs, (n + m, q), and the weights."""
@@ -482,7 +481,7 @@ class EnsembleTarget:
             if target == "ridge" and name not in ridges:
                 ridges[name] = designs[name].ridge(Y, rows.sample_weight)
             ridge = ridges[name] if target == "ridge" else None
-            (models,) = nested_paths(G, [Y if ridge is None else ridge.signal], rows.sample_weight, alpha, size)
+            models = nested_path(G, Y if ridge is None else ridge.signal, rows.sample_weight, alpha, size)
             fits.append((weight, MemberFit.from_path(models, Y, rows, ridge)))
             if size:
                 terms[name] = np.union1d(terms[name], models.terms)
