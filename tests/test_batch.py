@@ -5,7 +5,7 @@ import pytest
 
 from termwise import TermwiseRegressor, memory_budget
 from termwise._arrays import to_host
-from termwise.selection.batch import batched_paths
+from termwise.recipe.device import batched_paths
 from termwise.selection.nested import nested_path
 
 

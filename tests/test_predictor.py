@@ -14,7 +14,7 @@ import pandas as pd
 import polars as pl
 import pytest
 import scipy.sparse as sp
-from frozen_models import FRAME, MISSING, NAMES, TWO, X, Y, all_cases, case_of, y
+from frozen_models import FRAME, MISSING, NAMES, TWO, X, Y, all_cases, case_of, schema_of, y
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
@@ -47,7 +47,6 @@ from termwise import (
 from termwise.basis import KERNELS, TableEncoder, r2
 from termwise.deploy import document
 from termwise.deploy.document import to_json
-from termwise.deploy.inputs import InputSchema
 from termwise.deploy.program import ClassLabels, Linear, Program
 from termwise.deploy.steps import STEPS, Branch, Concatenate
 from termwise.deploy.transformers import Radial, Standardise
@@ -481,7 +480,7 @@ def programs(draw):
     classes = draw(st.lists(st.one_of(texts, st.integers()), min_size=q, max_size=q, unique=True)) if q > 2 else None
     labels = None if classes is None else ClassLabels(classes, draw(st.one_of(st.none(), positive)))
     names = draw(st.lists(texts, min_size=d, max_size=d, unique=True))
-    schema = InputSchema.from_columns(names, {}, {0: draw(st.one_of(st.none(), finite))})
+    schema = schema_of(names, fills={0: draw(st.one_of(st.none(), finite))})
     return Program(schema, (scale, beside), linear, labels)
 
 

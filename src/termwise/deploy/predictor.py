@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 from sklearn.utils.metaestimators import available_if
 
-from termwise._checks import check_bool, check_choice, check_number, is_frame
+from termwise._checks import check_bool, check_number, is_frame
 from termwise.deploy import document
 from termwise.deploy.bounds import BoxBounds
 from termwise.deploy.exports import Exports
@@ -23,7 +23,7 @@ from termwise.deploy.gradient import gradient
 from termwise.deploy.inputs import Input
 from termwise.deploy.program import Program
 from termwise.deploy.single_row import SingleRow
-from termwise.linalg.conformal import SIDES
+from termwise.linalg.conformal import check_interval
 
 Floats = NDArray[np.float64]
 
@@ -362,9 +362,7 @@ class Predictor(Exports):
         lower, upper : ndarrays of shape (m,) or (m, q)
             Ends of the intervals, those of the estimator.
         """
-        check_number("coverage", coverage, above=0, below=1, remedy="0.9 gives 90 % intervals")
-        check_choice("side", side, SIDES, remedy="'lower' and 'upper' are one-sided bounds")
-        check_bool("normalised", normalised, remedy="True is for noise whose size varies")
+        check_interval(coverage, side, normalised)
         ends = self._program.interval(X, coverage, side, normalised).astype(_dtype(X), copy=False)
         lower, upper = ends[..., 0] if self.one_output else ends
         return lower, upper

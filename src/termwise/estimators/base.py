@@ -17,7 +17,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from termwise._arrays import at, from_host, is_foreign, namespace, to_host
-from termwise._checks import UnavailableError, check_bool, check_choice, check_number, is_dask
+from termwise._checks import UnavailableError, check_choice, check_number, is_dask
 from termwise.deploy.predictor import Predictor as Predictor
 from termwise.estimators.data import check_inputs
 from termwise.estimators.prediction import (
@@ -32,7 +32,7 @@ from termwise.estimators.prediction import (
 )
 from termwise.fitted import Candidates, FittedTerms, Labels
 from termwise.linalg.calibration import class_scores
-from termwise.linalg.conformal import SIDES
+from termwise.linalg.conformal import check_interval
 from termwise.selection.path import SelectionPath
 
 try:
@@ -313,9 +313,7 @@ class TermModel(BaseEstimator):
         lower, upper : ndarrays of shape (m,) or (m, q)
             Ends of the intervals.
         """
-        check_number("coverage", coverage, above=0, below=1, remedy="0.9 gives 90 % intervals")
-        check_choice("side", side, SIDES, remedy="'lower' and 'upper' are one-sided bounds")
-        check_bool("normalised", normalised, remedy="True is for noise whose size varies")
+        check_interval(coverage, side, normalised)
         check_choice("method", method, ["auto", "cv+", "jackknife+"], remedy="'auto' accounts for selected terms")
         terms = self._fitted()
         folds = fold_models_for_intervals(self, method)

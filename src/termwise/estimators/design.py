@@ -49,6 +49,12 @@ class DesignData:
     data: Data = field(repr=False)
     whole: Any = field(repr=False)  # the design matrix of all samples
 
+    def problem(self, intercept: bool) -> Problem:
+        """Return the least-squares problem of all candidates; warn of those that vary by hardly more than rounding."""
+        problem = least_squares_problem(self.G, self.Y, self.weights, intercept)
+        warn_of_lost_digits(self.candidates, problem.unresolved)
+        return problem
+
     def fitted_terms(
         self,
         problem: Problem,

@@ -11,9 +11,8 @@ from sklearn.base import ClassifierMixin, MultiOutputMixin, RegressorMixin
 from termwise.estimators.base import CallbackSupportMixin, SelectorModel, with_callbacks
 from termwise.estimators.folds import check_repeatable, with_fold_models
 from termwise.estimators.forward_fit import describe_selection, fit_forward, truncate_path
-from termwise.estimators.glm import class_weighted, score_deviance, squared_only
+from termwise.estimators.glm import class_weighted, score_regressor, squared_only
 from termwise.execution.cluster import TIMEOUT
-from termwise.selection.glm_path import GlmPath
 from termwise.selection.rules import Rule
 
 
@@ -294,28 +293,7 @@ class ForwardRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, S
         arguments = {} if exposure is None else {"exposure": exposure}
         return self._store(with_fold_models(self, terms, X, y, sample_weight, arguments), **attributes)
 
-    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
-        """Return R2, or D2, the share of the deviance explained, for a loss other than the squared one.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix or data frame of shape (m, d)
-            Inputs.
-        y : array-like of shape (m,) or (m, q)
-            Targets.
-        sample_weight : array-like of shape (m,), default=None
-            Weights of the samples.
-
-        Notes
-        -----
-        The deviance is that of a constant, the best one for these targets, less that of the model, over the former: as
-        scikit-learn's `d2_tweedie_score` for "poisson" and "gamma" and `d2_pinball_score` for "quantile".
-        """
-        self._fitted()
-        if not isinstance(self.path_, GlmPath):
-            return super().score(X, y, sample_weight)
-        return score_deviance(self, X, y, sample_weight)
-
+    score = score_regressor
     _cut = truncate_path
     _summary_lines = describe_selection
 

@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
+from sklearn.base import RegressorMixin
 from sklearn.utils import assert_all_finite
 from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.validation import check_is_fitted
 
 from termwise._arrays import as_columns, from_host, is_foreign, to_host
 from termwise._checks import (
@@ -203,11 +205,26 @@ def truncate_glm_path(
     return terms, {"alpha_": fit.alpha, "loss_": path.loss, "deviance_explained_": fit.explained}
 
 
-def score_deviance(model: Any, X: Any, y: Any, sample_weight: Any) -> float:
-    """D2 of a fitted model with a loss other than the squared one: the share of the deviance that it explains.
+def score_regressor(model: Any, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+    """Return R2, or D2, the share of the deviance explained, for a loss other than the squared one.
 
-    One minus the deviance of its linear predictors over that of the best constant for the same samples.
+    Parameters
+    ----------
+    X : array-like, sparse matrix or data frame of shape (m, d)
+        Inputs.
+    y : array-like of shape (m,) or (m, q)
+        Targets.
+    sample_weight : array-like of shape (m,), default=None
+        Weights of the samples.
+
+    Notes
+    -----
+    The deviance is that of a constant, the best one for these targets, less that of the model, over the former: as
+    scikit-learn's `d2_tweedie_score` for "poisson" and "gamma" and `d2_pinball_score` for "quantile".
     """
+    check_is_fitted(model)
+    if not isinstance(model.path_, GlmPath):
+        return RegressorMixin.score(model, X, y, sample_weight)
     terms = model.fitted_terms_
     eta = to_host(as_columns(model.linear_predictor(X)))
     eta = np.sort(eta, axis=1) if terms.link == "sorted" else eta

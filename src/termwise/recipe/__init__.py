@@ -11,10 +11,9 @@ from sklearn.base import ClassifierMixin, MultiOutputMixin, RegressorMixin
 
 from termwise.basis import TableEncoder
 from termwise.estimators.base import CallbackSupportMixin, SelectorModel, with_callbacks
-from termwise.estimators.glm import class_weighted, score_deviance
+from termwise.estimators.glm import class_weighted, score_regressor
 from termwise.recipe.fit import describe_choice, fit_recipe, truncate_recipe
 from termwise.recipe.settings import RecipeSettings
-from termwise.selection.glm_path import GlmPath
 
 
 class TermwiseRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, SelectorModel):
@@ -264,23 +263,7 @@ default="auto"
         terms, attributes = fit_recipe(self, X, y, sample_weight, groups, exposure)
         return self._store(terms, **attributes)
 
-    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
-        """Return R2, or D2, the share of the deviance explained, for a loss other than the squared one.
-
-        Parameters
-        ----------
-        X : array-like or data frame of shape (m, d)
-            Inputs.
-        y : array-like of shape (m,) or (m, q)
-            Targets.
-        sample_weight : array-like of shape (m,), default=None
-            Weights of the samples.
-        """
-        self._fitted()
-        if not isinstance(self.path_, GlmPath):
-            return super().score(X, y, sample_weight)
-        return score_deviance(self, X, y, sample_weight)
-
+    score = score_regressor
     _cut = truncate_recipe
     _summary_lines = describe_choice
 

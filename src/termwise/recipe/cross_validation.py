@@ -148,7 +148,7 @@ def cross_validate(
     # calls inside before all results are there.
     parallel = Parallel(n_threads, backend="threading", return_as="generator")
     if fitting.device_array is None:
-        found = parallel(delayed(fit_fold)(*job, k, fitting) for job, k in zip(jobs, lengths, strict=True))
+        found = parallel(delayed(fit_fold)(job, k, fitting) for job, k in zip(jobs, lengths, strict=True))
     else:
         found = parallel(delayed(PreparedFold.prepare)(*job) for job in jobs)
     for one in tries:
@@ -172,7 +172,7 @@ def extend(
     jobs = [(path.dictionary, folds, path.train, [path.target]) for path in short]  # of ensembles, none is continued
     if fitting.device_array is None:
         pairs = zip(jobs, short, strict=True)
-        found = parallel(delayed(fit_fold)(*job, max_terms, fitting, path.longer) for job, path in pairs)
+        found = parallel(delayed(fit_fold)(job, max_terms, fitting, path.longer) for job, path in pairs)
     else:
         parts = parallel(delayed(PreparedFold.prepare)(*job) for job in jobs)
         found = fit_together(parts, max_terms, fitting, n_threads)
@@ -247,16 +247,13 @@ class PreparedFold(NamedTuple):
 
 
 def fit_fold(
-    basis: Basis | TrainingDesign | None,
-    folds: Folds,
-    train: Mask,
-    targets: Sequence[Target],
-    max_terms: int,
-    fitting: Fitting,
-    before: NestedModels | None = None,
+    job: tuple[Any, ...], max_terms: int, fitting: Fitting, before: NestedModels | None = None
 ) -> list[FoldPath]:
-    """Select terms on the training samples for each target; models `before`, of one target, are continued."""
-    return fit_on_host(PreparedFold.prepare(basis, folds, train, targets), max_terms, fitting, before)
+    """Prepare a fold, given the arguments, and select terms on its training samples for each target.
+
+    Models `before`, of one target, are continued.
+    """
+    return fit_on_host(PreparedFold.prepare(*job), max_terms, fitting, before)
 
 
 def fit_on_host(
