@@ -107,7 +107,7 @@ class TermModel(BaseEstimator):
     fitted_terms_: FittedTerms
     path_: SelectionPath  # of models with a selection path
     n_terms_: int
-    _cut: Callable[[SelectionPath, int, Candidates], tuple[FittedTerms, dict[str, Any]]]  # truncate at a size
+    _truncate: Callable[[SelectionPath, int, Candidates], tuple[FittedTerms, dict[str, Any]]]  # truncate at a size
     default_basis: ClassVar[Any] = None  # the kind of basis that basis="auto" chooses
     keeps_sparse: ClassVar[bool] = False  # a sparse design matrix stays sparse
     streams: ClassVar[bool] = False  # the design matrix may be computed in tiles or read from a file
@@ -396,7 +396,7 @@ class TermModel(BaseEstimator):
             check_is_fitted(self)
         return self.fitted_terms_
 
-    @available_if(lambda model: hasattr(model, "_cut"))
+    @available_if(lambda model: hasattr(model, "_truncate"))
     def at(self, n_terms: int) -> Self:
         """Return the same model truncated at another size of its path, without refitting.
 
@@ -417,7 +417,7 @@ class TermModel(BaseEstimator):
         candidates, labels = former.candidates, former.candidates.labels
         if labels is not None:
             candidates = replace(candidates, labels=Labels(labels.classes))
-        terms, attributes = self._cut(self.path_, n_terms, candidates)
+        terms, attributes = self._truncate(self.path_, n_terms, candidates)
         terms = terms if former.unused is None else former.unused.complete(terms)
         return copy.copy(self)._set_terms(replace(terms, sample=former.sample, unused=former.unused), **attributes)
 

@@ -294,7 +294,7 @@ class ForwardRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, S
         return self._store(with_fold_models(self, terms, X, y, sample_weight, arguments), **attributes)
 
     score = score_regressor
-    _cut = truncate_path
+    _truncate = truncate_path
     _summary_lines = describe_selection
 
 
@@ -476,5 +476,5 @@ class ForwardClassifier(CallbackSupportMixin, ClassifierMixin, SelectorModel):
     def _has_likelihood(self) -> bool:
         return self.loss == "logistic" or (self.loss == "auto" and squared_only(self, None, None, None) is None)
 
-    _cut = truncate_path
+    _truncate = truncate_path
     _summary_lines = describe_selection

@@ -223,7 +223,7 @@ class PrefilterClassifier(CallbackSupportMixin, ClassifierMixin, TermModel):
             **attributes,
         )
 
-    def _cut(self, path: SelectionPath, k: int, candidates: Candidates) -> tuple[FittedTerms, dict[str, Any]]:
+    def _truncate(self, path: SelectionPath, k: int, candidates: Candidates) -> tuple[FittedTerms, dict[str, Any]]:
         return truncate_second_stage(path, k, self.first_stage_, candidates, self.fit_intercept)
 
     def _summary_lines(self) -> list[str]:

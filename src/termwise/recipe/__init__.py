@@ -264,7 +264,7 @@ default="auto"
         return self._store(terms, **attributes)
 
     score = score_regressor
-    _cut = truncate_recipe
+    _truncate = truncate_recipe
     _summary_lines = describe_choice
 
 
@@ -394,5 +394,5 @@ default="auto"
         terms, attributes = fit_recipe(self, X, y, weights, groups)
         return self._store(terms, **attributes)
 
-    _cut = truncate_recipe
+    _truncate = truncate_recipe
     _summary_lines = describe_choice

@@ -46,7 +46,7 @@ from termwise.selection.path import SelectionPath
 Floats = NDArray[np.float64]
 
 
-def cut_recipe(
+def truncate_choice(
     path: SelectionPath, k: int, stage: FirstStage | None, candidates: Candidates, choice: RecipeChoice
 ) -> tuple[FittedTerms, dict[str, Any]]:
     """Return the first k terms of a path, fitted as in the folds, and their penalty.
@@ -58,7 +58,7 @@ def cut_recipe(
         terms, attributes = truncate_glm_path(path, k, candidates)
         terms = per_unit(terms, choice.exposure)
     else:
-        terms, attributes = cut_least_squares(path, k, stage, candidates, shift)
+        terms, attributes = truncate_least_squares(path, k, stage, candidates, shift)
     if choice.limits is not None:
         terms = replace(terms, limits=choice.limits + (-np.log(choice.exposure) if shift is None else shift))
     if candidates.labels is not None:
@@ -72,7 +72,7 @@ def truncate_recipe(
     estimator: Any, path: SelectionPath, k: int, candidates: Candidates
 ) -> tuple[FittedTerms, dict[str, Any]]:
     """Return the first k terms of the path of a fitted estimator with their weights."""
-    return cut_recipe(path, k, estimator.first_stage_, candidates, estimator.choice_)
+    return truncate_choice(path, k, estimator.first_stage_, candidates, estimator.choice_)
 
 
 def per_unit(terms: FittedTerms, exposure: float) -> FittedTerms:
@@ -85,7 +85,7 @@ def per_unit(terms: FittedTerms, exposure: float) -> FittedTerms:
     return replace(terms, intercept=intercept, statistics_or_solve=replace(statistics, residuals=residuals))
 
 
-def cut_least_squares(
+def truncate_least_squares(
     path: SelectionPath, k: int, stage: FirstStage | None, candidates: Candidates, shift: Floats | None = None
 ) -> tuple[FittedTerms, dict[str, Any]]:
     """Return the first k terms of a path with the weights of both stages.
@@ -299,7 +299,7 @@ def fit_choice(
         size = readable_size(basis.inputs_of(path.terms[:size]), settings.readable_effects)
     margin = None if choice.labels else settings.prediction_margin
     choice = replace(choice, limits=prediction_limits(basis, Y[used], choice.loss, margin))
-    terms, attributes = cut_recipe(path, size, stage, candidates, choice)
+    terms, attributes = truncate_choice(path, size, stage, candidates, choice)
     assert choice.folds is not None
     folds = with_encoder(choice.folds, candidates, encoder if encodes else None)
     terms, procedure, choice = replace(terms, fold_models=folds), choice.procedure, replace(choice, folds=None)
