@@ -329,9 +329,14 @@ def clipped_rows(basis: Any, X: Any) -> NDArray[np.bool_]:
     return found
 
 
+def last_step(transformer: Any) -> Any:
+    """Return the last transformer of a pipeline; one that is no pipeline is its own."""
+    return transformer[-1] if isinstance(transformer, Pipeline) else transformer
+
+
 def is_streamable(basis: Any) -> bool:
     """Whether a transformer, or the last one of a pipeline, has a design matrix that need not be stored."""
-    last = basis[-1] if isinstance(basis, Pipeline) else basis
+    last = last_step(basis)
     return isinstance(last, Basis) and hasattr(last, "design")
 
 
@@ -368,7 +373,7 @@ def expect_missing(basis: Any, X: Any) -> None:
 
 def cross_fits(basis: Any) -> bool:
     """Whether a transformer, or the last one of a pipeline, has another design matrix for the training samples."""
-    last = basis[-1] if isinstance(basis, Pipeline) else basis
+    last = last_step(basis)
     return isinstance(last, Basis) and last.cross_fits
 
 

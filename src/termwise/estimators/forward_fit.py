@@ -11,9 +11,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
-from sklearn.pipeline import Pipeline
-from sklearn.utils import assert_all_finite
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from termwise._arrays import as_columns, densify
@@ -29,7 +26,7 @@ from termwise._checks import (
     place_of,
     to_array,
 )
-from termwise.basis.base import inputs_of_columns
+from termwise.basis.base import inputs_of_columns, last_step
 from termwise.estimators.base import step_callback
 from termwise.estimators.data import check_classes, check_request, code_known_labels, read
 from termwise.estimators.design import DesignData, fit_design, solve_path, warn_of_lost_digits
@@ -229,7 +226,7 @@ def find_constraints(estimator: Any, candidates: Candidates) -> Constraints | No
 
 def required_signs(basis: Any) -> NDArray[np.intp] | None:
     """Return the signs that the weights of the functions of a fitted basis must have, if it has such."""
-    return getattr(basis.steps[-1][1] if isinstance(basis, Pipeline) else basis, "weight_signs_", None)
+    return getattr(last_step(basis), "weight_signs_", None)
 
 
 def read_bounds(bounds: Any, candidates: Candidates) -> list[tuple[Any, tuple[float, float]]]:
@@ -327,8 +324,4 @@ def fit_basis_to_chunks(basis: Any, chunks: Chunks, read_targets: Callable[[Any]
 
 def distinct_labels(y: Any) -> NDArray[Any]:
     """Return the distinct labels of a chunk."""
-    y = check_labels(y)
-    assert_all_finite(y, input_name="y")
-    if len(y):
-        check_classification_targets(y)
-    return np.unique(y)
+    return np.unique(check_labels(y))

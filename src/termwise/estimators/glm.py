@@ -10,7 +10,6 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import RegressorMixin
-from sklearn.utils import assert_all_finite
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.validation import check_is_fitted
 
@@ -130,7 +129,6 @@ def class_weighted(class_weight: Any, y: Any, sample_weight: Any) -> Any:
             "the classes instead."
         )
     y = check_labels(y)
-    assert_all_finite(y, input_name="y")
     weights = check_counts(sample_weight, len(y))
     classes = np.unique(y)
     if class_weight == "balanced":

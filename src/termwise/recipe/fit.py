@@ -18,7 +18,7 @@ from termwise._arrays import Array, as_columns, on_accelerator, rows_of
 from termwise._checks import check_choice, check_directions, check_number, check_total, is_frame, place_of
 from termwise._threads import one_thread
 from termwise.basis import SmoothBasis, TableEncoder, UnionBasis, id_columns
-from termwise.basis.base import ColumnSubset, expect_missing
+from termwise.basis.base import ColumnSubset, expect_missing, last_step
 from termwise.basis.encoder import LEVEL, VALUE
 from termwise.basis.inputs import InputStatistics
 from termwise.estimators.base import step_callback
@@ -137,7 +137,7 @@ def filled(table: NDArray[Any]) -> NDArray[Any]:
 
 def parts_of(basis: Any) -> list[Any]:
     """Return the bases that make terms of a table."""
-    last = basis[-1] if isinstance(basis, Pipeline) else basis
+    last = last_step(basis)
     return list(last.bases_) if isinstance(last, UnionBasis) else [last]
 
 
