@@ -381,7 +381,7 @@ class Predictor(Exports):
             One table for each fold; K is zero for a model without fold models.
         """
         found = [fold.evaluate(X)[0] for fold in self._program.folds]
-        return np.stack(found) if found else np.empty((0, len(X), len(self.intercept)))
+        return np.stack(found) if found else np.empty((0, np.shape(X)[0], len(self.intercept)))
 
     def _shaped(self, outputs: Floats, X: Any) -> NDArray[Any]:
         """Return outputs in the precision of the inputs, as a vector if the targets were one."""

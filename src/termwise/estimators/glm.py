@@ -203,7 +203,8 @@ def truncate_glm_path(
     return terms, {"alpha_": fit.alpha, "loss_": path.loss, "deviance_explained_": fit.explained}
 
 
-def score_regressor(model: Any, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+# A method, of all regressors that have a loss.
+def score_regressor(self: Any, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
     """Return R2, or D2, the share of the deviance explained, for a loss other than the squared one.
 
     Parameters
@@ -220,14 +221,14 @@ def score_regressor(model: Any, X: ArrayLike, y: ArrayLike, sample_weight: Array
     The deviance is that of a constant, the best one for these targets, less that of the model, over the former: as
     scikit-learn's `d2_tweedie_score` for "poisson" and "gamma" and `d2_pinball_score` for "quantile".
     """
-    check_is_fitted(model)
-    if not isinstance(model.path_, GlmPath):
-        return RegressorMixin.score(model, X, y, sample_weight)
-    terms = model.fitted_terms_
-    eta = to_host(as_columns(model.linear_predictor(X)))
+    check_is_fitted(self)
+    if not isinstance(self.path_, GlmPath):
+        return RegressorMixin.score(self, X, y, sample_weight)
+    terms = self.fitted_terms_
+    eta = to_host(as_columns(self.linear_predictor(X)))
     eta = np.sort(eta, axis=1) if terms.link == "sorted" else eta
     Y = np.zeros_like(eta) + as_columns(check_targets(y))
-    loss = model.path_.training.models.losses[model.n_terms_]
+    loss = self.path_.training.models.losses[self.n_terms_]
     weights = check_counts(sample_weight, len(Y))
     loss.check(Y)
     null = loss.null_eta(Y, weights, np.zeros((len(Y), 1))) + np.zeros_like(Y)
