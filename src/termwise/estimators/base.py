@@ -221,8 +221,7 @@ class TermModel(BaseEstimator):
         X : array-like, sparse matrix, Dask array or Dask data frame of shape (m, d)
             Inputs; the result is a Dask array for those of Dask.
         """
-        self._fitted()
-        return predict_outputs(self, X)
+        return self.linear_predictor(X)
 
     def _has_probabilities(self) -> bool:
         """Whether a classifier has, or will have, probabilities; raise with the remedy if it was fitted without."""

@@ -415,15 +415,18 @@ class MemberFit:
     ridge: RidgeTarget | None
 
     @classmethod
+    def from_least_squares(cls, Z: Floats, signal: Floats, targets: Floats, start: Floats, rows: WeightedRows) -> Self:
+        """Leave samples out as by least squares for the targets, whose mean is `start`, on orthogonal columns Z."""
+        U, gap = Z / np.sqrt(rows.sample_weight)[:, None], rows.gap(np.einsum("ij,ij->i", Z, Z))
+        removed = rows.single * leave_one_out(targets - signal, gap, targets - start).T
+        return cls(Z, signal, [Change(g / rows.n, U, U * g[:, None]) for g in removed], None)
+
+    @classmethod
     def from_reference(cls, model: NestedModels, targets: Floats, rows: WeightedRows) -> Self:
         """Use all terms of a path that reproduces the reference model; left out as by least squares on its terms."""
         root, k = np.sqrt(rows.sample_weight)[:, None], len(model.terms)
         same = NestedModels.from_columns(model.columns(k, root), targets, rows.sample_weight, 0.0)
-        Z, signal = same.Z.T, model.fitted(k, root)
-        gap = rows.gap(np.einsum("ij,ij->i", Z, Z))
-        removed = rows.single * leave_one_out(targets - signal, gap, targets - model.start).T
-        U = Z / root
-        return cls(Z, signal, [Change(g / rows.n, U, U * g[:, None]) for g in removed], None)
+        return cls.from_least_squares(same.Z.T, model.fitted(k, root), targets, model.start, rows)
 
     @classmethod
     def from_path(cls, model: NestedModels, targets: Floats, rows: WeightedRows, ridge: RidgeTarget | None) -> Self:
@@ -435,9 +438,7 @@ class MemberFit:
         root, Z = np.sqrt(rows.sample_weight)[:, None], model.Z.T
         U, signal = Z / root, model.fitted(len(model.terms), root)
         if ridge is None:
-            gap = rows.gap(np.einsum("ij,ij->i", Z, Z))
-            removed = rows.single * leave_one_out(targets - signal, gap, targets - model.start).T
-            return cls(Z, signal, [Change(g / rows.n, U, U * g[:, None]) for g in removed], None)
+            return cls.from_least_squares(Z, signal, targets, model.start, rows)
         scores = leave_one_out_scores(ridge, rows, Z, root * (ridge.signal - model.start), model.start)
         changes = []
         for j in range(targets.shape[1]):
