@@ -35,6 +35,8 @@ from termwise import (
     UnionBasis,
 )
 from termwise.basis import LevelMeans, TableEncoder
+from termwise.basis.encoder import VALUE, ColumnEncoding
+from termwise.deploy.inputs import InputSchema
 from termwise.deploy.predictor import Predictor
 from termwise.deploy.steps import apply
 
@@ -110,6 +112,16 @@ REGRESSORS = [
     OnlineRidge(alpha=0.1),
 ]
 CLASSIFIERS = [ForwardClassifier(max_terms=8), PrefilterClassifier(max_terms=8)]
+
+
+def schema_of(names: Any, categories: Any = (), fills: Any = ()) -> InputSchema:
+    """Encode columns by indicators of their categories, given by name; replacements of missing values by position."""
+    categories, encodings = dict(categories), []
+    for name in names:
+        own = tuple(categories.get(name, ()))
+        codes = tuple(range(len(own))) if name in categories else (VALUE,)
+        encodings.append(ColumnEncoding(name, "category" if name in categories else "number", own, codes=codes))
+    return InputSchema.from_encodings(encodings, dict(fills))
 
 
 class Case(NamedTuple):

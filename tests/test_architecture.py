@@ -32,6 +32,26 @@ def test_no_private_module_of_scikit_learn_is_imported():
                 assert not any(part.startswith("_") for part in names), f"{path}: {node.module}"
 
 
+OF_LIBRARIES = {"_exit", "_getframe", "_fields", "_replace", "_utils", "_get_gpu_runtime_library", "_compile_kernel",
+                "_init_callback_context", "_repr_html_", "_repr_mimebundle_"}  # fmt: skip
+
+
+def test_private_attributes_are_read_where_they_are_defined():
+    """A class may read those of its own other objects; nothing outside its module does."""
+    for path in FILES.values():
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        own = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+        attributes = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute)]
+        of_self = [node for node in attributes if isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")]
+        own |= {node.attr for node in of_self if isinstance(node.ctx, ast.Store)}
+        own |= {node.target.id for node in ast.walk(tree)
+                if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)}  # fmt: skip
+        for node in attributes:
+            if node.attr.startswith("_") and not node.attr.startswith("__") and node not in of_self:
+                through_super = isinstance(node.value, ast.Call) and ast.unparse(node.value.func) == "super"
+                assert through_super or node.attr in own | OF_LIBRARIES, f"{path}:{node.lineno}"
+
+
 def test_import_is_light():
     code = (
         "import sys, termwise; "

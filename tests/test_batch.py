@@ -5,8 +5,8 @@ import pytest
 
 from termwise import TermwiseRegressor, memory_budget
 from termwise._arrays import to_host
-from termwise.selection.batch import batched_paths
-from termwise.selection.nested import nested_paths
+from termwise.recipe.device import batched_paths
+from termwise.selection.nested import nested_path
 
 
 def problems(rng, q):
@@ -26,7 +26,7 @@ def test_paths_are_those_of_each_problem(rng, library, q):
     designs, targets, weights = zip(*problems(rng, q), strict=True)
     found = batched_paths([xp.asarray(G) for G in designs], targets, weights, 1e-6, 20)
     for models, G, Y, weight in zip(found, designs, targets, weights, strict=True):
-        (expected,) = nested_paths(G, [Y], weight, 1e-6, 20)
+        expected = nested_path(G, Y, weight, 1e-6, 20)
         np.testing.assert_array_equal(models.terms, expected.terms)
         for one, other in zip(models.weights(5), expected.weights(5), strict=True):
             np.testing.assert_allclose(one, other, atol=1e-9)
@@ -41,7 +41,7 @@ def test_paths_end_where_candidates_do(rng):
     few, many = np.repeat(G[:, :1], 2, axis=1), np.hstack([G, rng.normal(size=(30, 4))])
     found = batched_paths([few, many, np.ones((30, 1))], [y] * 3, [np.ones(30)] * 3, 1e-6, 6)
     assert [len(models.terms) for models in found] == [1, 6, 0]
-    (expected,) = nested_paths(many, [y], np.ones(30), 1e-6, 6)
+    expected = nested_path(many, y, np.ones(30), 1e-6, 6)
     np.testing.assert_array_equal(found[1].terms, expected.terms)
 
 

@@ -14,19 +14,20 @@ from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 from termwise import AnovaBasis, ForwardClassifier, ForwardRegressor, Predictor, SmoothBasis, UnionBasis, load_predictor
 from termwise.basis import TableEncoder
 from termwise.linalg.losses import Logistic
-from termwise.selection.glm import glm_path
-from termwise.selection.nested import nested_paths
+from termwise.selection.constraints import Constraints
+from termwise.selection.glm import glm_path, null_model
+from termwise.selection.nested import nested_path
 
 INF = np.inf
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_nested_paths_equal_refits_of_every_candidate(seed):
+def test_nested_path_equal_refits_of_every_candidate(seed):
     rng = np.random.default_rng(seed)
     G = rng.normal(size=(40, 14)) @ (np.eye(14) + 0.5 * rng.normal(size=(14, 14)))  # correlated, so that signs bind
     y, signs = G @ rng.normal(size=14) + rng.normal(size=40), rng.choice([-1, 0, 1, 1], size=14)
     low, high = np.where(signs > 0, 0, -INF), np.where(signs < 0, 0, INF)
-    (models,) = nested_paths(G, [y[:, None]], np.ones(40), 0.5, 12, signs=signs)
+    models = nested_path(G, y[:, None], np.ones(40), 0.5, 12, Constraints.from_inputs(None, signs))
     terms, weights = constrained_path(G, y, 0.5, 12, low, high)
     assert models.terms.tolist() == terms
     free = constrained_path(G, y, 0.5, 12, np.full(14, -INF), np.full(14, INF))[0]
@@ -42,7 +43,7 @@ def test_nested_paths_equal_refits_of_every_candidate(seed):
 def test_all_outputs_have_the_signs(rng):
     G = rng.normal(size=(50, 8)) + rng.normal(size=(50, 1))
     Y = np.column_stack([G[:, 0] - G[:, 1], G[:, 0] + 0.5 * G[:, 2]]) + 0.5 * rng.normal(size=(50, 2))
-    (models,) = nested_paths(G, [Y], np.ones(50), 0.1, 8, signs=np.ones(8))
+    models = nested_path(G, Y, np.ones(50), 0.1, 8, Constraints.from_inputs(None, np.ones(8)))
     assert len(models.terms)
     assert all((models.weights(k)[0] >= 0).all() for k in range(len(models.terms) + 1))
 
@@ -92,7 +93,7 @@ def test_products_come_after_their_main_effects(basis, rng):
     free = np.full(len(inputs), INF)
     terms, _ = constrained_path(fitted.transform(X), y, 0.1, 8, -free, free, inputs)
     assert model.path_.terms.tolist() == terms
-    (models,) = nested_paths(fitted.transform(X), [y[:, None]], np.ones(50), 0.1, 8, inputs=inputs)
+    models = nested_path(fitted.transform(X), y[:, None], np.ones(50), 0.1, 8, Constraints.from_inputs(inputs))
     assert models.terms.tolist() == terms
 
 
@@ -208,13 +209,14 @@ def test_paths_of_a_loss_keep_to_signs_and_hierarchy(rng):
     G = rng.normal(size=(120, 10)) + rng.normal(size=(120, 1))
     Y = (G[:, :1] - G[:, 1:2] + rng.logistic(size=(120, 1)) > 0) * 1.0
     inputs = [(0,), (1,), (2,), (3,), (0, 1), (0, 2), (1, 3), (2, 3), (4, 5), (0, 4)]
-    models = glm_path(G, Y, np.ones(120), Logistic(), 0.1, 9, signs=np.ones(10), inputs=inputs)
+    null = null_model(Y, np.ones(120), Logistic())
+    models = glm_path(G, null, 0.1, 9, Constraints.from_inputs(inputs, np.ones(10)))
     for k in range(len(models.terms) + 1):
         assert (models.weights(k)[0] >= 0).all()
     for place, j in enumerate(models.terms):
         needed = {i for i in inputs[j] if i < 4} if len(inputs[j]) > 1 else set()  # 4 and 5 have no main effects
         assert needed <= {inputs[i][0] for i in models.terms[:place] if len(inputs[i]) == 1}
-    free = glm_path(G, Y, np.ones(120), Logistic(), 0.1, 9)
-    same = glm_path(G, Y, np.ones(120), Logistic(), 0.1, 9, signs=np.zeros(10))
+    free = glm_path(G, null, 0.1, 9)
+    same = glm_path(G, null, 0.1, 9, Constraints.from_inputs(None, np.zeros(10)))
     assert same.terms.tolist() == free.terms.tolist()
     np.testing.assert_array_equal(same.coefs, free.coefs)

@@ -98,7 +98,7 @@ def test_rows_of_the_model_are_those_of_all_blocks(rng):
     G, Y = rng.normal(size=(40, 6)), rng.normal(size=(40, 2))
     settings = Settings("cost", 0.1, max_terms=3, precompute=False)
     whole, cut = (grow_path(local_blocks(G, Y, np.ones(40), rows, 8), settings, False) for rows in (None, 11))
-    a, b = whole.training(), cut.training()
+    a, b = whole.training, cut.training
     assert isinstance(b.rows, ModelRows)
     for name in ("Z", "Y", "sample_weight", "R", "zy", "G_mean", "Y_mean"):
         np.testing.assert_allclose(getattr(a, name), getattr(b, name), atol=1e-12)

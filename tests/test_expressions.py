@@ -9,7 +9,7 @@ from typing import Annotated
 
 import numpy as np
 import pytest
-from frozen_models import X, all_cases, y
+from frozen_models import X, all_cases, schema_of, y
 from scipy.special import expit
 from test_export import FLAGS, needs_gcc, run_onnx
 
@@ -19,7 +19,6 @@ from termwise.basis.expressions import Expression, dot, evaluate, power_product,
 from termwise.deploy import c, c_steps, latex, onnx, onnx_graph, pyomo, python, sql, symbolic
 from termwise.deploy.document import Integers, Reals
 from termwise.deploy.gradient import gradient
-from termwise.deploy.inputs import InputSchema
 from termwise.deploy.predictor import Predictor
 from termwise.deploy.program import Linear, Program
 from termwise.deploy.steps import STEPS, Concatenate, Lags, ProgramStep
@@ -125,7 +124,7 @@ def test_every_reader_computes_the_same(name, tmp_path):
     np.testing.assert_array_equal(inputs, Z)
     for key, table in step.tables.items():
         np.testing.assert_array_equal(table, before[key])
-    program = Program(InputSchema.from_columns("uvw", {}, {}), (step,),
+    program = Program(schema_of("uvw"), (step,),
                       Linear(tuple("abcd"), np.eye(4), np.zeros(4), False), None)  # fmt: skip
     names: dict = {}
     exec(python.source(program), names)
@@ -143,7 +142,7 @@ def test_every_reader_has_every_operation():
 @needs_gcc
 def test_c_computes_the_same(tmp_path):
     steps = {name: step_of(name) for name in [*ELEMENTWISE, *SUMS]}
-    schema = InputSchema.from_columns("uvw", {}, {})
+    schema = schema_of("uvw")
     linear = Linear(tuple("abcd"), np.eye(4), np.zeros(4), False)
     sources = [c.source(Program(schema, (step,), linear, None), name=f"m{i}") for i, step in enumerate(steps.values())]
     (tmp_path / "m.c").write_text("\n".join(sources), encoding="utf-8")
@@ -257,7 +256,7 @@ def test_the_old_path_of_to_onnx():
 @pytest.mark.parametrize("formula", [np.tanh(z - a), np.power(z, 3.0) * a], ids=["tanh", "power"])
 def test_functions_that_no_export_has_are_named(formula):
     step = Elementwise(formula, np.array([0, 2]), np.ones(2), np.zeros(2, int))
-    schema = InputSchema.from_columns("uvw", {}, {})
+    schema = schema_of("uvw")
     program = Program(schema, (step,), Linear(("f", "g"), np.eye(2), np.zeros(2), False), None)
     assert Predictor(program).predict(Z).shape == (7, 2)
     name = formula.operation if formula.operation == "tanh" else "power"

@@ -133,7 +133,7 @@ def test_paths_from_a_file_are_those_from_an_array(rule, weighted, precompute, t
     for name in ("sse", "loo", "dof"):
         np.testing.assert_allclose(path.column(name), expected.column(name), rtol=1e-8)
     for name in ("Z", "Y", "sample_weight"):
-        np.testing.assert_allclose(getattr(path.training(), name), getattr(expected.training(), name), atol=1e-8)
+        np.testing.assert_allclose(getattr(path.training, name), getattr(expected.training, name), atol=1e-8)
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
@@ -172,7 +172,7 @@ def test_refining_and_patience(options, table, tmp_path, small_blocks):
     data = open_rows(write(tmp_path / "rows.npy", G))
     path, expected = (forward_path(X, y, max_terms=8, rule="cost", **options) for X in (data, G))
     assert path.terms.tolist() == expected.terms.tolist()
-    np.testing.assert_allclose(path.training().Z, expected.training().Z, atol=1e-8)
+    np.testing.assert_allclose(path.training.Z, expected.training.Z, atol=1e-8)
 
 
 def test_many_terms_exceed_the_reserved_memory(rng, tmp_path, small_blocks):
@@ -180,7 +180,7 @@ def test_many_terms_exceed_the_reserved_memory(rng, tmp_path, small_blocks):
     path = forward_path(open_rows(write(tmp_path / "rows.npy", G)), y, rule="cost", alpha=1.0)
     expected = forward_path(G, y, rule="cost", alpha=1.0)
     assert path.terms.tolist() == expected.terms.tolist()
-    np.testing.assert_allclose(path.training().Z, expected.training().Z, atol=1e-8)
+    np.testing.assert_allclose(path.training.Z, expected.training.Z, atol=1e-8)
 
 
 def test_passes_are_few(table, tmp_path, small_blocks):

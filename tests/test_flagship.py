@@ -783,7 +783,7 @@ def test_leave_one_out_through_ridge_and_few_terms_equals_refits(weighted, outpu
     assert model.target_ == "ridge"
     stage, G = model.first_stage_, model.basis_.transform(X)
     H = oracles.ridge_columns(model.basis_, X, counts)
-    data = model.path_.training()
+    data = model.path_.training
     rows = WeightedRows(counts.astype(float), True)
     scores = np.stack(list(scores_by_output(stage, rows, data.Z, data.Y, data.Y_mean)), axis=2)
     first = np.cumsum(counts) - counts  # the first repeat of each sample

@@ -389,3 +389,17 @@ def test_classifiers_have_no_intervals(model, rng):
     X = rng.normal(size=(60, 2))
     with pytest.raises(ValueError, match=r"predict_interval requires a regressor, got .*: predict_proba gives the"):
         model.fit(X, X[:, 0] > 0).predict_interval(X)
+
+
+@pytest.mark.parametrize("model", [ForwardRegressor(RadialBasis(centers=10)), ForwardRegressor(loss="poisson"),
+                                   ForwardClassifier(loss="squared"), PrefilterClassifier()])  # fmt: skip
+def test_residuals_of_samples_without_weight_at_every_size(rng, model):
+    """They are those of predictions for new samples, whatever the size that the model was truncated at before."""
+    X = rng.normal(size=(80, 3))
+    y = np.round(np.exp(X[:, 0] + 0.3 * X[:, 1])) if isinstance(model, ForwardRegressor) else X[:, 0] + X[:, 1] > 0
+    weights = np.where(np.arange(80) % 4 == 0, 0.0, 1.0)
+    outside, fitted = np.flatnonzero(weights == 0), model.fit(X, y, weights)
+    targets = y if isinstance(model, ForwardRegressor) else np.where(y, 1.0, -1.0)
+    for cut in (fitted, fitted.at(1), fitted.at(1).at(2), fitted.at(len(fitted.path_))):
+        predicted = cut.predict(X) if isinstance(model, ForwardRegressor) else cut.decision_function(X)
+        np.testing.assert_allclose(cut.loo_residuals_[outside], (targets - predicted)[outside], atol=1e-10)

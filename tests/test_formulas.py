@@ -15,7 +15,7 @@ from itertools import cycle
 import numpy as np
 import pandas as pd
 import pytest
-from frozen_models import FRAME, NAMES, UNFITTED, N, X, Y, case_of, y
+from frozen_models import FRAME, NAMES, UNFITTED, N, X, Y, case_of, schema_of, y
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.pipeline import make_pipeline
@@ -212,7 +212,7 @@ LABEL = st.one_of(st.lists(NAME, min_size=2, max_size=3, unique=True), st.just([
     data=st.data(),
 )
 def test_sql_and_sympy_of_any_names(columns, kinds, labels, table, data):
-    schema = InputSchema.from_columns(columns, {columns[1]: kinds}, {})
+    schema = schema_of(columns, {columns[1]: kinds})
     m, q = len(schema.columns), 1 if len(labels) == 2 else 3
     weights = np.array(data.draw(st.lists(st.floats(-3, 3), min_size=q * m, max_size=q * m))).reshape(q, m)
     names = tuple(data.draw(st.lists(NAME, min_size=m, max_size=m)))
@@ -332,7 +332,7 @@ def test_sympy_differentiates():
 
 def test_names_of_our_own_symbols_are_free():
     pytest.importorskip("sympy")
-    schema = InputSchema.from_columns(["k=a", "k"], {"k": ["a", "b"]}, {})
+    schema = schema_of(["k=a", "k"], {"k": ["a", "b"]})
     linear = Linear(("1", "2", "3"), np.array([[1.0, 10.0, 100.0]]), np.zeros(1), True)
     expression = Predictor(Program(schema, (), linear, None)).to_sympy()
     assert {one.name for one in expression.free_symbols} == {"k=a", "k=a_", "k=b"}
@@ -403,7 +403,7 @@ def test_latex(name):
 
 
 def test_latex_to_read():
-    schema = InputSchema.from_columns(["v_{max} in %", "x", "a&b"], {"a&b": ["50$", "\\"]}, {})
+    schema = schema_of(["v_{max} in %", "x", "a&b"], {"a&b": ["50$", "\\"]})
     linear = Linear(tuple("abcd"), np.array([[1234.5678, -1.5e-7, 2.0, -3.25]]), np.array([-0.125]), True)
     predictor = Predictor(Program(schema, (), linear, None))
     assert predictor.to_latex(3).splitlines()[1] == (

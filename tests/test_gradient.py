@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from frozen_models import FRAME, X, Y, case_of, y
+from frozen_models import FRAME, X, Y, case_of, schema_of, y
 from test_export import CompiledModel, coded, compiled, module_of, needs_gcc, run_onnx
 from test_expressions import ELEMENTWISE, SUMS, Z, step_of
 from test_formulas import CONDITIONAL, DATABASES, SERIES, SINGLE_ROWS
@@ -17,7 +17,6 @@ from termwise import AnovaBasis, BasisRidge, ForwardRegressor, RadialBasis
 from termwise.basis.expressions import derivative, evaluate, sum_squares, variable, z
 from termwise.deploy import c, onnx
 from termwise.deploy.gradient import gradient
-from termwise.deploy.inputs import InputSchema
 from termwise.deploy.predictor import Predictor
 from termwise.deploy.program import RESPONSES, Linear, Program
 
@@ -74,7 +73,7 @@ def test_every_operation_has_a_derivative(name):
     step = CONDITIONAL[name] if name in CONDITIONAL else step_of(name)
     k = step.n_terms
     linear = Linear(tuple("abcd"[:k]), np.eye(k), np.zeros(k), False)
-    program = Program(InputSchema.from_columns("uvw", {}, {}), (step,), linear, None)
+    program = Program(schema_of("uvw"), (step,), linear, None)
     points = np.vstack([Z + 0.01, np.zeros((1, 3))]) if name == "power_product" else Z + 0.01
     expected = differences(step.evaluate, points, program.schema.inputs)
     np.testing.assert_allclose(gradient(program, points), expected, rtol=1e-6, atol=1e-7)
@@ -118,7 +117,7 @@ def test_roots_have_no_slope_at_zero(formula, tmp_path):
     if formula == "kink":
         step = replace(step, formula=np.exp(-np.sqrt(sum_squares((z - variable("b")) / variable("w")))))
     linear = Linear(("f",), np.ones((1, 4)), np.zeros(1), False)
-    program = Program(InputSchema.from_columns("uvw", {}, {}), (step,), linear, None)
+    program = Program(schema_of("uvw"), (step,), linear, None)
     found = gradient(program, step.b)
     away = gradient(program, step.b + 1e-9)
     expected = differences(lambda points: step.evaluate(points).sum(axis=1), step.b, program.schema.inputs)
@@ -176,7 +175,7 @@ def test_gradient_in_c(tmp_path):
 @needs_gcc
 def test_operations_and_links_in_c(tmp_path):
     steps = [step_of(name) for name in [*ELEMENTWISE, *SUMS]]
-    schema, linear = InputSchema.from_columns("uvw", {}, {}), Linear(tuple("abcd"), np.eye(4), np.zeros(4), False)
+    schema, linear = schema_of("uvw"), Linear(tuple("abcd"), np.eye(4), np.zeros(4), False)
     programs = [Program(schema, (step,), linear, None) for step in steps]
     programs += [Program(schema, (steps[5],), linear, None, link=link) for link in RESPONSES]
     sources = [c.source(program, name=f"m{i}", gradient=True) for i, program in enumerate(programs)]

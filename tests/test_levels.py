@@ -168,7 +168,9 @@ def test_refused():
     ):
         with pytest.raises(ValueError, match=message):
             LevelMeans(SmoothBasis(), columns).fit(X, y)
-    with pytest.raises(ValueError, match=r"LevelMeans requires targets, got none: call fit\(X, y\)"):
+    with pytest.raises(
+        ValueError, match=r"LevelMeans requires y to be passed, but the target y is None: call fit\(X, y\)"
+    ):
         LevelMeans(SmoothBasis(), [1]).fit(X)
     with pytest.raises(TypeError, match=r"basis must be one of termwise\.basis, got None: AnovaBasis\(\) suits most"):
         LevelMeans(None, [1]).fit(X, y)

@@ -19,7 +19,7 @@ from sklearn.preprocessing import StandardScaler
 
 from termwise import ForwardClassifier, ForwardRegressor, RadialBasis, TermwiseRegressor, load_predictor
 from termwise.linalg.losses import LOSSES, Gamma, Huber, Logistic, Multinomial, Poisson, Quantile, Squared
-from termwise.selection.glm import glm_path, grow_models, null_model
+from termwise.selection.glm import glm_path, null_model
 
 CASES = {
     "squared": Squared(),
@@ -95,11 +95,11 @@ def test_probabilities_as_targets(name, rng):
     G, Y = problem(name)
     t = rng.dirichlet(np.ones(max(Y.shape[1], 2)), size=len(G))
     soft = 2 * t[:, -1:] - 1 if name == "logistic" else 2 * t - 1
-    known = glm_path(G, soft, np.ones(len(G)), CASES[name], 0.5, 4)
+    known = glm_path(G, null_model(soft, np.ones(len(G)), CASES[name]), 0.5, 4)
     hard = [np.full((len(G), 1), 2.0 * j - 1) if name == "logistic" else one_hot(np.full(len(G), j), 3) for j in
             range(t.shape[1])]  # fmt: skip
     repeated = np.tile(G, (t.shape[1], 1))
-    split = glm_path(repeated, np.vstack(hard), t.T.ravel(), CASES[name], 0.5, 4)
+    split = glm_path(repeated, null_model(np.vstack(hard), t.T.ravel(), CASES[name]), 0.5, 4)
     np.testing.assert_array_equal(known.terms, split.terms)
     np.testing.assert_allclose(known.coefs, split.coefs, atol=1e-7)
     np.testing.assert_allclose(CASES[name].deviance(soft, np.log(t) if name == "multinomial" else
@@ -109,7 +109,7 @@ def test_probabilities_as_targets(name, rng):
 @pytest.mark.parametrize("name", CASES)
 def test_the_null_model_is_the_best_constant(name):
     G, Y = problem(name)
-    models = glm_path(G, Y, np.ones(len(G)), CASES[name], 1.0, 0)
+    models = glm_path(G, null_model(Y, np.ones(len(G)), CASES[name]), 1.0, 0)
     expected = oracles.loss_weights(G[:, :0], Y, models.losses[0], 1.0)[0]
     expected = expected - expected.mean() if name == "multinomial" else expected
     np.testing.assert_allclose(models.weights(0)[1], expected, atol=1e-6)
@@ -127,7 +127,7 @@ def test_weights_of_every_size(name, intercept):
     G, Y = problem(name)
     rng = np.random.default_rng(2)
     counts, offset = rng.integers(1, 4, size=len(G)).astype(float), 0.3 * rng.normal(size=len(G))
-    models = grow_models(G, null_model(Y, counts, CASES[name], offset, intercept), 0.7, 5)
+    models = glm_path(G, null_model(Y, counts, CASES[name], offset, intercept), 0.7, 5)
     along = models.along(G[:, models.terms])
     for k in range(6):
         columns = G[:, models.terms[:k]]
@@ -142,7 +142,7 @@ def test_weights_of_every_size(name, intercept):
 @pytest.mark.parametrize("name", CASES)
 def test_choices_are_those_of_explicit_matrices(name):
     G, Y = problem(name, seed=3)
-    models = glm_path(G, Y, np.ones(len(G)), CASES[name], 0.7, 6)
+    models = glm_path(G, null_model(Y, np.ones(len(G)), CASES[name]), 0.7, 6)
     if name in ("huber", "quantile", "quantiles"):  # their scale changes along the path
         for k in range(4):
             chosen = oracles.loss_forward(G, Y, models.losses[k], 0.7, k + 1)
@@ -156,20 +156,20 @@ def test_choices_are_those_of_explicit_matrices(name):
 def test_the_same_path_from_other_forms_of_the_data(name):
     G, Y = problem(name)
     counts = np.random.default_rng(4).integers(1, 4, size=len(G))
-    known = glm_path(G, Y, counts.astype(float), CASES[name], 0.5, 6)
+    known = glm_path(G, null_model(Y, counts.astype(float), CASES[name]), 0.5, 6)
     rows = np.repeat(np.arange(len(G)), counts)
     others = [
-        glm_path(G[rows], Y[rows], np.ones(len(rows)), CASES[name], 0.5, 6),
-        glm_path(sp.csc_array(G), Y, counts.astype(float), CASES[name], 0.5, 6),
-        glm_path(G + 1e5, Y, counts.astype(float), CASES[name], 0.5, 6),
-        glm_path(G * 7.0, Y, counts.astype(float), CASES[name], 0.5, 6),
+        glm_path(G[rows], null_model(Y[rows], np.ones(len(rows)), CASES[name]), 0.5, 6),
+        glm_path(sp.csc_array(G), null_model(Y, counts.astype(float), CASES[name]), 0.5, 6),
+        glm_path(G + 1e5, null_model(Y, counts.astype(float), CASES[name]), 0.5, 6),
+        glm_path(G * 7.0, null_model(Y, counts.astype(float), CASES[name]), 0.5, 6),
     ]
     for other, scale in zip(others, (1.0, 1.0, 1.0, 7.0), strict=True):
         np.testing.assert_array_equal(other.terms, known.terms)
         np.testing.assert_allclose(scale * other.coefs, known.coefs, atol=1e-7)
     design = RadialBasis(centers=20, width=3.0).fit(G).design(G)
-    stored = glm_path(design.columns(slice(None)), Y, np.ones(len(G)), CASES[name], 0.5, 4)
-    computed = glm_path(design, Y, np.ones(len(G)), CASES[name], 0.5, 4)
+    stored = glm_path(design.columns(slice(None)), null_model(Y, np.ones(len(G)), CASES[name]), 0.5, 4)
+    computed = glm_path(design, null_model(Y, np.ones(len(G)), CASES[name]), 0.5, 4)
     np.testing.assert_array_equal(stored.terms, computed.terms)
     np.testing.assert_allclose(stored.coefs, computed.coefs, atol=1e-7)
 
@@ -180,17 +180,17 @@ def test_separable_classes_constant_columns_and_empty_classes(rng):
     two, three = np.where(G[:, :1] > 0, 1.0, -1.0), one_hot(np.digitize(G[:, 0], [-0.5, 0.5]), 3)
     for alpha in (0.0, 1e-6, 1.0):
         for loss, Y in ((Logistic(), two), (Multinomial(), three)):
-            models = glm_path(G, Y, np.ones(40), loss, alpha, 20)
+            models = glm_path(G, null_model(Y, np.ones(40), loss), alpha, 20)
             assert models.terms[0] == 0
             assert 7 not in models.terms
             assert np.all(np.isfinite(models.coefs))
             assert alpha < 1 or np.abs(models.coefs).max() < 10
-    empty = glm_path(G, one_hot(np.digitize(G[:, 0], [-0.5, 0.5]), 4), np.ones(40), Multinomial(), 1.0, 3)
+    empty = glm_path(G, null_model(one_hot(np.digitize(G[:, 0], [-0.5, 0.5]), 4), np.ones(40), Multinomial()), 1.0, 3)
     assert np.all(np.isfinite(empty.coefs))
     np.testing.assert_array_equal(empty.coefs.shape, (4, 3, 4))
     for loss, Y in ((Logistic(), np.ones((40, 1))), (Poisson(), np.zeros((40, 1))), (Huber(), np.full((40, 1), 2.0)),
                     (Gamma(), np.full((40, 1), 2.0)), (Quantile((0.3,)), np.full((40, 1), 2.0))):  # fmt: skip
-        models = glm_path(G, Y, np.ones(40), loss, 1.0, 5)
+        models = glm_path(G, null_model(Y, np.ones(40), loss), 1.0, 5)
         assert len(models.terms) == 0
         assert np.all(np.isfinite(models.starts))
 
@@ -198,7 +198,7 @@ def test_separable_classes_constant_columns_and_empty_classes(rng):
 def test_an_exact_fit_ends_the_path(rng):
     G = rng.normal(size=(60, 5))
     for loss in (Huber(), Quantile((0.3,))):
-        models = glm_path(G, 3 + G[:, 2:3], np.ones(60), loss, 0.0, 5)
+        models = glm_path(G, null_model(3 + G[:, 2:3], np.ones(60), loss), 0.0, 5)
         weights, intercept = models.weights(1)
         assert models.terms[0] == 2
         np.testing.assert_allclose([weights[0, 0], intercept[0]], [1.0, 3.0], atol=1e-3)
@@ -224,7 +224,7 @@ def test_leave_one_out_agrees_with_retraining(name, tolerance):
     else:
         options = {"quantile": 0.3} if name == "quantile" else {}
         model = ForwardRegressor(loss=loss.name, criterion=None, **options).fit(G, Y[:, 0] if name == "quantile" else Y)
-    training, columns = model.path_.training(), G[:, model.support_]
+    training, columns = model.path_.training, G[:, model.support_]
     if name == "squared":
         training = replace(training, models=replace(training.models, losses=(loss,) * 5))
     fit = training.solve(4, None)

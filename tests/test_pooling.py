@@ -21,7 +21,7 @@ from termwise.recipe.folds import Folds, group_folds
 from termwise.recipe.settings import RecipeSettings
 from termwise.recipe.targets import EnsembleTarget, Member, stacking_weights, through_first_stage
 from termwise.recipe.trials import Trial, stack
-from termwise.selection.nested import nested_paths
+from termwise.selection.nested import nested_path
 
 SETTINGS = RecipeSettings()
 LEAST = SETTINGS.min_member_weight
@@ -44,12 +44,13 @@ def columns(kind, rng, n=40):
 @pytest.mark.parametrize("kind", ["plain", "far", "similar"])
 @pytest.mark.parametrize("outputs", [1, 3])
 @pytest.mark.parametrize("weighted", [False, True], ids=["once", "repeated"])
-def test_nested_paths_equal_those_of_the_engine(kind, outputs, weighted, rng):
+def test_nested_path_equal_those_of_the_engine(kind, outputs, weighted, rng):
     G = columns(kind, rng)
     targets = [G[:, :outputs] + 0.5 * rng.normal(size=(40, outputs)) for _ in range(2)]
     counts = rng.integers(1, 4, size=40).astype(float) if weighted else np.ones(40)
     most = 8
-    for Y, models in zip(targets, nested_paths(G, targets, counts, ALPHA, most), strict=True):
+    for Y in targets:
+        models = nested_path(G, Y, counts, ALPHA, most)
         path = forward_path(G, Y, rule="cost", alpha=ALPHA, max_terms=most, sample_weight=counts)
         np.testing.assert_array_equal(models.terms, path.terms)
         along = models.along(G[:, models.terms])
@@ -59,23 +60,23 @@ def test_nested_paths_equal_those_of_the_engine(kind, outputs, weighted, rng):
             np.testing.assert_allclose(along[k], fitted, atol=1e-4 if kind == "far" else 1e-6)
 
 
-def test_nested_paths_end_when_no_candidate_is_eligible(rng):
+def test_nested_path_end_when_no_candidate_is_eligible(rng):
     G = columns("plain", rng)
     Y = rng.normal(size=(40, 1))
-    (models,) = nested_paths(G, [Y], np.ones(40), ALPHA, 60)
+    models = nested_path(G, Y, np.ones(40), ALPHA, 60)
     assert len(models.terms) == 27  # neither copies nor constants nor combinations
     assert not {3, 7} & set(models.terms) or 2 not in models.terms
-    (models,) = nested_paths(G, [np.ones((40, 1))], np.ones(40), ALPHA, 5)
+    models = nested_path(G, np.ones((40, 1)), np.ones(40), ALPHA, 5)
     assert models.along(G[:, models.terms]).shape == (1, 40, 1)
-    (models,) = nested_paths(G[:, :0], [Y], np.ones(40), ALPHA, 5)
+    models = nested_path(G[:, :0], Y, np.ones(40), ALPHA, 5)
     np.testing.assert_allclose(models.along(G[:, :0])[0], Y.mean())
 
 
-def test_nested_paths_on_products_that_are_not_stored(rng):
+def test_nested_path_on_products_that_are_not_stored(rng):
     X, Y = rng.normal(size=(30, 4)), rng.normal(size=(30, 2))
     basis = AnovaBasis().fit(X)
-    (stored,) = nested_paths(basis.transform(X), [Y], np.ones(30), ALPHA, 6)
-    (computed,) = nested_paths(basis.design(X), [Y], np.ones(30), ALPHA, 6)
+    stored = nested_path(basis.transform(X), Y, np.ones(30), ALPHA, 6)
+    computed = nested_path(basis.design(X), Y, np.ones(30), ALPHA, 6)
     np.testing.assert_array_equal(stored.terms, computed.terms)
     np.testing.assert_allclose(stored.R, computed.R, atol=1e-9)
 
@@ -210,13 +211,13 @@ def test_leave_one_out_through_an_ensemble_and_few_terms_equals_refits(outputs, 
         if member.target == "ridge":
             ridge = oracles.ridge_columns(basis, X, counts), stage.members[len(members)][1].ridge.alpha
             aim = stage.members[len(members)][1].ridge.signal
-        (models,) = nested_paths(one, [aim], rows.sample_weight, ALPHA, member.size)
+        models = nested_path(one, aim, rows.sample_weight, ALPHA, member.size)
         members.append((member.weight, one[:, models.terms], ALPHA, ridge))
     members.append((0.2, G[:, :0], ALPHA, None))
     columns = np.hstack([part[:, terms[name]] for name, part in zip(("pairs", "smooth"), parts, strict=True)])
     assert columns.shape[1] == 7
     path = forward_path(columns, stage.signal, rule="cost", alpha=ALPHA, max_terms=5, sample_weight=counts)
-    data = path.training()
+    data = path.training
     scores = np.stack(list(scores_by_output(stage, rows, data.Z, data.Y, data.Y_mean)), axis=2)
     first = np.cumsum(counts) - counts  # the first repeat of each sample
     for k in (0, 2, 5):

@@ -14,7 +14,7 @@ import pandas as pd
 import polars as pl
 import pytest
 import scipy.sparse as sp
-from frozen_models import FRAME, MISSING, NAMES, TWO, X, Y, all_cases, case_of, y
+from frozen_models import FRAME, MISSING, NAMES, TWO, X, Y, all_cases, case_of, schema_of, y
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
@@ -47,7 +47,6 @@ from termwise import (
 from termwise.basis import KERNELS, TableEncoder, r2
 from termwise.deploy import document
 from termwise.deploy.document import to_json
-from termwise.deploy.inputs import InputSchema
 from termwise.deploy.program import ClassLabels, Linear, Program
 from termwise.deploy.steps import STEPS, Branch, Concatenate
 from termwise.deploy.transformers import Radial, Standardise
@@ -126,12 +125,32 @@ def test_attributes():
     np.testing.assert_array_equal(predictor.intercept, model.intercept_)
     assert predictor.classes is None
     assert predictor.facts is None
+    assert (predictor.one_output, predictor.series, predictor.n_past) == (False, None, None)
+    assert predictor.predict_folds(FRAME).shape == (0, len(FRAME), 2)
     assert [(i.kind, i.categories, i.fill) for i in predictor.inputs] == [("number", None, None)] * 3
     assert repr(predictor).startswith("<Predictor: regression by 3 terms of ")
     assert not hasattr(predictor, "decision_function")
     assert predictor != "something else"
     with pytest.raises(TypeError):
         hash(predictor)
+
+
+def test_attributes_of_models_of_several_outputs_and_of_past_values():
+    X, Y_two = np.arange(12.0).reshape(6, 2) ** 2, np.arange(12.0).reshape(6, 2)
+    assert BasisRidge(alpha=0.1).fit(X, Y_two[:, 0]).predictor_.one_output
+    assert not BasisRidge(alpha=0.1).fit(X, Y_two[:, :1]).predictor_.one_output
+    series = np.sin(np.arange(30.0))
+    model = make_pipeline(LagBasis([1, 4]), BasisRidge(alpha=0.1)).fit(series[:, None], series)
+    predictor = Predictor.from_estimator(model)
+    assert (predictor.series, predictor.n_past) == ("x0", 4)
+
+
+def test_predictions_of_the_fold_models():
+    X = np.random.default_rng(3).normal(size=(40, 3))
+    model = ForwardRegressor(selection_cv=4).fit(X, X[:, :2])
+    found, folds = model.predictor_.predict_folds(X), model.fitted_terms_.fold_models
+    np.testing.assert_allclose(found, folds.outputs(X))
+    assert found.shape == (4, 40, 2)
 
 
 def test_only_what_is_needed_is_kept():
@@ -461,7 +480,7 @@ def programs(draw):
     classes = draw(st.lists(st.one_of(texts, st.integers()), min_size=q, max_size=q, unique=True)) if q > 2 else None
     labels = None if classes is None else ClassLabels(classes, draw(st.one_of(st.none(), positive)))
     names = draw(st.lists(texts, min_size=d, max_size=d, unique=True))
-    schema = InputSchema.from_columns(names, {}, {0: draw(st.one_of(st.none(), finite))})
+    schema = schema_of(names, fills={0: draw(st.one_of(st.none(), finite))})
     return Program(schema, (scale, beside), linear, labels)
 
 

@@ -73,7 +73,7 @@ def directions(one, m=None):
 
 def two_stage_scores(stage, path, rows):
     """Predictions without each sample by both stages, along a path."""
-    data = path.training()
+    data = path.training
     return np.stack(list(scores_by_output(stage, rows, data.Z, data.Y, data.Y_mean)), axis=2)
 
 

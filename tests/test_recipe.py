@@ -44,7 +44,7 @@ from termwise.recipe.search import Search
 from termwise.recipe.size import RecipeOptions
 from termwise.recipe.targets import Reference, RidgeTarget, default_reference, synthetic_inputs, with_more_trees
 from termwise.recipe.trials import Objective, Trial
-from termwise.selection.nested import nested_paths
+from termwise.selection.nested import nested_path
 
 NAN = np.nan
 
@@ -69,9 +69,9 @@ def test_a_path_that_is_continued_equals_one_from_the_start(rng, stored):
     X, Y, weight = rng.normal(size=(60, 6)), rng.normal(size=(60, 2)), rng.uniform(0.5, 2, 60)
     basis = AnovaBasis().fit(X)
     G = basis.transform(X) if stored else basis.design(X)
-    (short,) = nested_paths(G, [Y], weight, 1e-2, 6)
-    (longer,) = nested_paths(G, [Y], weight, 1e-2, 15, short)
-    (whole,) = nested_paths(G, [Y], weight, 1e-2, 15)
+    short = nested_path(G, Y, weight, 1e-2, 6)
+    longer = nested_path(G, Y, weight, 1e-2, 15, before=short)
+    whole = nested_path(G, Y, weight, 1e-2, 15)
     np.testing.assert_array_equal(longer.terms, whole.terms)
     for name in ("R", "Z", "zy"):
         np.testing.assert_allclose(getattr(longer, name), getattr(whole, name), atol=1e-10)

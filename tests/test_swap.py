@@ -136,7 +136,7 @@ def test_a_path_that_needs_no_exchange_is_left_alone(rng):
     assert path.choose("tcr") == 2
     for k in range(9):
         np.testing.assert_array_equal(path.coef(k)[0], plain.coef(k)[0])
-        np.testing.assert_array_equal(path.training().columns(k), plain.training().columns(k))
+        np.testing.assert_array_equal(path.training.columns(k), plain.training.columns(k))
     unrelated = oracles.projection(G[:, :2], 0.0) @ y
     nothing = forward_path(G[:, :2], unrelated, criterion="bic", refine="swap")
     assert nothing.choose("bic") == 0

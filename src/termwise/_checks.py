@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import check_array, column_or_1d
+from sklearn.utils import assert_all_finite, check_array, column_or_1d
+from sklearn.utils.multiclass import check_classification_targets
 
 from termwise._arrays import all_finite, is_foreign, magnitude, namespace, precision, to_host
 from termwise._numerics import FLOAT64, MAGNITUDE_RANGE, SAMPLE_WEIGHT_MAX, SAMPLE_WEIGHT_SHARE, NumericalWarning
@@ -384,6 +385,9 @@ def check_labels(y: Any) -> NDArray[Any]:
             f"{', '.join(types)} as objects: drop samples without a label, and convert the others with astype(str) or "
             "astype(int)."
         )
+    assert_all_finite(y, input_name="y")
+    if len(y):  # a chunk of the rows may have none
+        check_classification_targets(y)
     return y
 
 

@@ -197,6 +197,7 @@ class FittedTerms:
     sample: Any = None  # some validated inputs of the fit, over which effects are described; None where there are none
     link: str = "identity"  # how linear predictors become responses: a key of `linalg.losses.LINKS`
     limits: NDArray[np.float64] | None = None  # (2, q), range that linear predictors are clipped to; None: unlimited
+    unused: Any = None  # `UnusedRows` of a model with a path, for the residuals at its other sizes
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the fields, with a pandas sample as plain arrays: skops, which loads no code, stores no frames."""

@@ -167,6 +167,21 @@ class Basis(TransformerMixin, BaseEstimator, ABC):
         check_is_fitted(self)
         return self.evaluate(self._check(X, reset=False))
 
+    def design_matrix(self, X: ArrayLike) -> Any:
+        """Return the design matrix of new samples: an array, or a `Design` if the basis has one and it is too large.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Inputs.
+        """
+        inputs = self._check(X, reset=False)
+        return self.evaluate(inputs) if self._stores(inputs) else self.design(inputs)
+
+    def _stores(self, X: NDArray[Any]) -> bool:
+        """Whether estimators store the design matrix of valid inputs."""
+        return True
+
     def clip_ranges(self) -> Floats:
         """Return the range of every input outside which a function is evaluated at the boundary, (2, d).
 
@@ -314,9 +329,14 @@ def clipped_rows(basis: Any, X: Any) -> NDArray[np.bool_]:
     return found
 
 
+def last_step(transformer: Any) -> Any:
+    """Return the last transformer of a pipeline; one that is no pipeline is its own."""
+    return transformer[-1] if isinstance(transformer, Pipeline) else transformer
+
+
 def is_streamable(basis: Any) -> bool:
     """Whether a transformer, or the last one of a pipeline, has a design matrix that need not be stored."""
-    last = basis[-1] if isinstance(basis, Pipeline) else basis
+    last = last_step(basis)
     return isinstance(last, Basis) and hasattr(last, "design")
 
 
@@ -324,11 +344,9 @@ def design_matrix(basis: Any, X: Any) -> Any:
     """Return the design matrix of a fitted transformer: an array, or a `Design` if it is streamable and too large."""
     if not is_streamable(basis):
         return basis.transform(X)
-    last = basis
     if isinstance(basis, Pipeline):
-        last, X = basis[-1], basis[:-1].transform(X) if len(basis) > 1 else X
-    X = last._check(X, reset=False)
-    return last.evaluate(X) if last._stores(X) else last.design(X)
+        basis, X = basis[-1], basis[:-1].transform(X) if len(basis) > 1 else X
+    return basis.design_matrix(X)
 
 
 def fit_design_matrix(basis: Any, X: Any, y: Any) -> Any:
@@ -355,7 +373,7 @@ def expect_missing(basis: Any, X: Any) -> None:
 
 def cross_fits(basis: Any) -> bool:
     """Whether a transformer, or the last one of a pipeline, has another design matrix for the training samples."""
-    last = basis[-1] if isinstance(basis, Pipeline) else basis
+    last = last_step(basis)
     return isinstance(last, Basis) and last.cross_fits
 
 

@@ -8,13 +8,14 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
-from sklearn.utils import check_array, check_consistent_length, check_random_state
+from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from termwise._arrays import as_columns, comparable, is_foreign, to_host
+from termwise._arrays import comparable
 from termwise._checks import check_choice, check_indices, check_number
 from termwise.basis.base import Basis, design_matrix
+from termwise.basis.inputs import required_targets
 
 Floats = NDArray[np.float64]
 
@@ -172,14 +173,11 @@ class LevelMeans(Basis):
         """Learn the effects, and the functions from the inputs with cross-fitted effects, which are returned."""
         if not isinstance(self.basis, Basis):
             raise TypeError(f"basis must be one of termwise.basis, got {self.basis!r}: AnovaBasis() suits most tables.")
-        if y is None:
-            raise ValueError("LevelMeans requires targets, got none: call fit(X, y).")
         check_number("cv", self.cv, low=2, integer=True, remedy="5 folds suit most data")
         check_choice("link", self.link, ["identity", "log"], remedy="'log' suits the losses 'poisson' and 'gamma'")
         self.columns_ = check_indices("columns", self.columns, X.shape[1], what="input")
-        Y = check_array(to_host(y) if is_foreign(y) else y, ensure_2d=False, dtype=np.float64, input_name="y")
-        check_consistent_length(X, Y)
-        Y, codes = as_columns(Y), X[:, self.columns_]
+        Y = required_targets("LevelMeans", y, X, remedy="encode the categories by indicators")
+        codes = X[:, self.columns_]
         if self.link == "log" and not (np.all(Y >= 0) and np.all(Y.mean(axis=0) > 0)):
             raise ValueError(
                 f"y must not be negative, with a positive mean, for link='log', got {Y.min():g} to {Y.max():g}: use "
@@ -253,9 +251,15 @@ class LevelMeans(Basis):
         """
         return self.basis_.design(self._table(X))
 
-    def _stores(self, X: NDArray[Any]) -> bool:
-        """Whether estimators store the design matrix."""
-        return self.basis_._stores(X)
+    def design_matrix(self, X: ArrayLike) -> Any:
+        """Return the design matrix of new samples: an array, or a `Design` if the basis has one and it is too large.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Inputs.
+        """
+        return self.basis_.design_matrix(self._table(self._check(X, reset=False)))
 
     def take(self, indices: ArrayLike) -> Self:
         """Return the same fitted basis restricted to some of its functions, in that order.
@@ -332,7 +336,7 @@ class LevelMeans(Basis):
         sources = self.sources()[len(inputs) :]
         repeats = len(sources) // max(1, len(self.columns_))
         names += [f"mean({inputs[j]})[{1 + i % repeats}]" for i, j in enumerate(sources)]
-        return self.basis_._names(names)
+        return list(self.basis_.get_feature_names_out(names))
 
 
 def look_up(effects: Floats, codes: NDArray[Any]) -> Floats:

@@ -248,5 +248,5 @@ class UnionBasis(Basis):
         return np.array([np.max(lows, axis=0), np.min(highs, axis=0)])
 
     def _names(self, inputs: list[str]) -> list[str]:
-        names = [name for basis in self.bases_ for name in basis._names(inputs)]
+        names = [name for basis in self.bases_ for name in basis.get_feature_names_out(inputs)]
         return [names[place] for place in self.places_]

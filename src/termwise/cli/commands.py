@@ -331,7 +331,7 @@ def compare_predictions(models: list[SavedModel], data: Path) -> dict[str, Any]:
     if tasks[0] != tasks[1]:
         raise ValueError(f"models must be of the same kind to compare predictions, got {tasks[0]} and {tasks[1]}: "
                          "leave the table out.")  # fmt: skip
-    if any(not model.predictor._program.linear.one_output for model in models if model.predictor.classes is None):
+    if any(not model.predictor.one_output for model in models if model.predictor.classes is None):
         raise ValueError("models must have one output to compare predictions, got several: leave the table out.")
     tables = [model.read(data) for model in models]
     first, second = (

@@ -33,12 +33,11 @@ class SavedModel:
         self.predictor = tw.load_predictor(path)
         facts = self.predictor.facts or {}
         command = facts.get("command") or {}
-        program = self.predictor._program  # whether it is a series is a matter of the model, not of its metadata
-        # number of rows before one that its prediction reads
-        self.past: int = 0 if program.lags is None else program.lags.longest
-        self.lags: int = 0 if program.lags is None else max(1, self.past)
+        n_past = self.predictor.n_past  # whether it is a series is a matter of the model, not of its metadata
+        self.past: int = n_past or 0  # number of rows before one that its prediction reads
+        self.lags: int = 0 if n_past is None else max(1, n_past)
         named = command.get("target") or facts.get("model", {}).get("target") or ""
-        self.target: str = program.series or named if self.lags else named
+        self.target: str = self.predictor.series or named if self.lags else named
         self.time: str | None = command.get("time")
         self.missing: list[str] = command.get("missing") or []
         self.decimal: str | None = command.get("decimal")

@@ -139,12 +139,11 @@ FACTS: dict[str, Spec] = {
 }  # fmt: skip
 
 
-def check_facts(facts: Any, place: str = "facts") -> dict[str, Any]:
+def check_facts(facts: Any) -> dict[str, Any]:
     """Return a copy of the metadata of a model, or raise with the place of an invalid value."""
     if not isinstance(facts, Mapping):
-        raise invalid(place, "an object, or null", facts)
-    facts = plain_copy(facts, place)
-    return entries(FACTS)(facts, place, {})
+        raise invalid("facts", "an object, or null", facts)
+    return entries(FACTS)(plain_copy(facts, "facts"), "facts", {})
 
 
 def plain_copy(value: Any, place: str) -> Any:

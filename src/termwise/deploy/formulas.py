@@ -259,7 +259,7 @@ SUM, PRODUCT, UNARY, ATOM = range(1, 5)  # how tightly a text binds; 0 needs no 
 
 
 def printable(text: str) -> str:
-    """Return a name as a single line, for comments and texts: characters that cannot be printed are spaces."""
+    """Return a name as a single line, for comments and strings: characters that cannot be printed are spaces."""
     return "".join(char if char.isprintable() else " " for char in text)
 
 
@@ -280,7 +280,7 @@ class Definition(NamedTuple):
 
 
 class FormulaWriter(ABC):
-    """Writes formulas as texts of a language, and gives names to the parts that are used more than once.
+    """Writes formulas as source code, and gives names to the parts that are used more than once.
 
     A subclass has, for each operation, a template in the form of `str.format`, how tightly its text binds, and how
     tightly its arguments must bind not to need parentheses. An argument that a template repeats gets a name.
@@ -308,7 +308,7 @@ class FormulaWriter(ABC):
         return f"u{number}"
 
     def write(self, roots: Iterable[Expression], names: Mapping[Expression, str]) -> list[str]:
-        """Return the texts of formulas, after adding definitions of their parts; some parts have given names."""
+        """Return the source of formulas, after adding definitions of their parts; some parts have given names."""
         roots = list(roots)
         parts = parts_of(roots)
         uses = Counter(argument for node in parts if not node.is_leaf for argument in node.arguments)

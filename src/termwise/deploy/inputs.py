@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import cached_property
@@ -163,18 +163,6 @@ class InputSchema(Record):
     inputs: tuple[Input, ...]
     columns: Indices  # (m,), the input of each number
     categories: Indices  # (m,), and the code of it: -1 for the input itself, or another of `TableEncoder`
-
-    @classmethod
-    def from_columns(
-        cls, names: Iterable[Any], categories: Mapping[str, Iterable[Any]], fills: Mapping[int, Any]
-    ) -> InputSchema:
-        """Encode all columns of a table by indicators of categories; these are by name, fills by position."""
-        encodings = []
-        for name in map(str, names):
-            own = tuple(categories.get(name, ()))
-            codes = tuple(range(len(own))) if name in categories else (VALUE,)
-            encodings.append(ColumnEncoding(name, "category" if name in categories else "number", own, codes=codes))
-        return cls.from_encodings(encodings, fills)
 
     @classmethod
     def from_encodings(cls, encodings: Sequence[ColumnEncoding], fills: Mapping[int, Any]) -> InputSchema:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 from sklearn.utils.metaestimators import available_if
 
-from termwise._checks import check_bool, check_choice, check_number, is_frame
+from termwise._checks import check_bool, check_number, is_frame
 from termwise.deploy import document
 from termwise.deploy.bounds import BoxBounds
 from termwise.deploy.exports import Exports
@@ -23,19 +23,9 @@ from termwise.deploy.gradient import gradient
 from termwise.deploy.inputs import Input
 from termwise.deploy.program import Program
 from termwise.deploy.single_row import SingleRow
-from termwise.linalg.conformal import SIDES
+from termwise.linalg.conformal import check_interval
 
 Floats = NDArray[np.float64]
-
-
-def _has_intervals(predictor: Any) -> bool:
-    """Whether a model has intervals; raise with the remedy if it has none."""
-    if not predictor._program.folds or predictor.task != "regression" or predictor.link == "sorted":
-        raise AttributeError(
-            "predict_interval requires a regression with fold models, got one without: fit with selection_cv=10 and "
-            "save it again."
-        )
-    return True
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -66,6 +56,8 @@ class Predictor(Exports):
         Their weights for each of q outputs.
     intercept : ndarray of shape (q,)
         The intercepts.
+    one_output : bool
+        Whether the targets were a vector, as predictions then are.
     limits : ndarray of shape (2, q) or None
         The lowest and the highest outputs, to which the sum of the terms and the intercept is clipped; None: any.
     classes : list or None
@@ -73,6 +65,10 @@ class Predictor(Exports):
     link : {"identity", "log", "sorted"}
         How the outputs of a regression become predictions: as they are, by the exponential function, or sorted
         (several quantiles).
+    series : str or None
+        The input that a model on a `LagBasis` predicts from its past values.
+    n_past : int or None
+        How many rows before its own a prediction of a model on a `LagBasis` reads; None for other models.
     facts : dict or None
         Metadata of the model, as collected by `termwise.diagnostics.facts`; stored in the file.
 
@@ -117,9 +113,12 @@ class Predictor(Exports):
     n_terms: int = field(init=False)
     weights: Floats = field(init=False)
     intercept: Floats = field(init=False)
+    one_output: bool = field(init=False)
     limits: Floats | None = field(init=False)
     classes: list[Any] | None = field(init=False)
     link: str = field(init=False)
+    series: str | None = field(init=False)
+    n_past: int | None = field(init=False)
 
     def __post_init__(self) -> None:
         program = self._program
@@ -133,9 +132,12 @@ class Predictor(Exports):
             "n_terms": len(linear.names),
             "weights": linear.weights.copy(),
             "intercept": linear.intercept.copy(),
+            "one_output": linear.one_output,
             "limits": None if linear.limits is None else linear.limits.copy(),
             "classes": None if labels is None else list(labels.classes),
             "link": program.link,
+            "series": program.series,
+            "n_past": None if program.lags is None else program.lags.longest,
         }
         for name, value in attributes.items():
             object.__setattr__(self, name, value)
@@ -224,9 +226,9 @@ class Predictor(Exports):
         if self.classes is not None:
             return self.classes[(outputs >= 0) if isinstance(outputs, float) else int(outputs.argmax())]
         if self.link == "identity":
-            return outputs if self._program.linear.one_output else np.atleast_1d(outputs)
+            return outputs if self.one_output else np.atleast_1d(outputs)
         responses = self._program.respond(np.atleast_1d(outputs))
-        return float(responses[0]) if self._program.linear.one_output else responses
+        return float(responses[0]) if self.one_output else responses
 
     @available_if(lambda self: self._program.labels is not None and self._program.labels.sharpness is not None)
     def predict_proba_one(self, x: Any) -> Floats:
@@ -327,6 +329,15 @@ class Predictor(Exports):
         both = np.column_stack([-outputs, outputs]) if outputs.shape[1] == 1 else outputs  # against and for the second
         return softmax((self._program.labels.sharpness or 1.0) * both, axis=1)
 
+    def _has_intervals(self) -> bool:
+        """Whether a model has intervals; raise with the remedy if it has none."""
+        if not self._program.folds or self.task != "regression" or self.link == "sorted":
+            raise AttributeError(
+                "predict_interval requires a regression with fold models, got one without: fit with selection_cv=10 "
+                "and save it again."
+            )
+        return True
+
     @available_if(_has_intervals)
     def predict_interval(
         self, X: Any, coverage: float = 0.9, side: str = "two-sided", normalised: bool = False
@@ -351,17 +362,31 @@ class Predictor(Exports):
         lower, upper : ndarrays of shape (m,) or (m, q)
             Ends of the intervals, those of the estimator.
         """
-        check_number("coverage", coverage, above=0, below=1, remedy="0.9 gives 90 % intervals")
-        check_choice("side", side, SIDES, remedy="'lower' and 'upper' are one-sided bounds")
-        check_bool("normalised", normalised, remedy="True is for noise whose size varies")
+        check_interval(coverage, side, normalised)
         ends = self._program.interval(X, coverage, side, normalised).astype(_dtype(X), copy=False)
-        lower, upper = ends[..., 0] if self._program.linear.one_output else ends
+        lower, upper = ends[..., 0] if self.one_output else ends
         return lower, upper
+
+    def predict_folds(self, X: Any) -> Floats:
+        """Return the predictions of the models fitted without each of K folds, whose spread is their uncertainty.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame of shape (m, d)
+            Inputs; the models of the folds may use other columns than `used_inputs`.
+
+        Returns
+        -------
+        predictions : ndarray of shape (K, m, q)
+            One table for each fold; K is zero for a model without fold models.
+        """
+        found = [fold.evaluate(X)[0] for fold in self._program.folds]
+        return np.stack(found) if found else np.empty((0, np.shape(X)[0], len(self.intercept)))
 
     def _shaped(self, outputs: Floats, X: Any) -> NDArray[Any]:
         """Return outputs in the precision of the inputs, as a vector if the targets were one."""
         outputs = outputs.astype(_dtype(X), copy=False)
-        return outputs[:, 0] if self._program.linear.one_output else outputs
+        return outputs[:, 0] if self.one_output else outputs
 
     def free_run(self, X: Any, start: int | None = None) -> Floats:
         """Simulate the series of a model on a `LagBasis`, feeding each prediction back as a past value.
@@ -409,7 +434,7 @@ class Predictor(Exports):
                [1., 3.]])
         """
         found = gradient(self._program, X)
-        return found[:, 0] if self._program.linear.one_output else found
+        return found[:, 0] if self.one_output else found
 
     def bounds(
         self, box: Any, tol: float = 1e-3, max_boxes: int = 2000, return_points: bool = False
@@ -456,7 +481,7 @@ class Predictor(Exports):
         check_number("max_boxes", max_boxes, low=1, integer=True, remedy="2000 takes seconds")
         check_bool("return_points", return_points, remedy="True returns inputs of extreme predictions too")
         found = BoxBounds(self._exported, box, tol, int(max_boxes)).find()[: 4 if return_points else 2]
-        if not self._program.linear.one_output:
+        if not self.one_output:
             return found
         return (float(found[0][0]), float(found[1][0]), *(points[0] for points in found[2:]))
 

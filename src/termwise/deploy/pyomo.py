@@ -36,7 +36,7 @@ def expressions(program: Program, variables: Any) -> Any:
     """Return the expression that the function of `source` builds, or the list of several."""
     import_optional("pyomo", "pyomo", "Writing Pyomo expressions")
     names: dict[str, Any] = {}
-    exec(source(program), names)  # its only texts from outside are string literals and comments
+    exec(source(program), names)  # what is from outside is in string literals and comments
     absent = [name for name in names["INPUTS"] if name not in variables]
     if absent:
         raise ValueError(

@@ -168,7 +168,7 @@ def fold_uncertainty(predictor: Predictor, table: NDArray[Any]) -> Floats:
 
     It is sqrt((K - 1) / K sum_k (f_k - mean_k f_k)^2) of the models f_k fitted without each of K folds.
     """
-    outputs = np.stack([fold.evaluate(table)[0] for fold in predictor._program.folds])
+    outputs = predictor.predict_folds(table)
     K, spread = len(outputs), outputs.mean(axis=0).std(axis=0)
     errors = np.sqrt(K - 1) * outputs.std(axis=0)
     return (errors / np.where(spread > 0, spread, 1.0)).mean(axis=1)

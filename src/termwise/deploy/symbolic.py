@@ -61,7 +61,7 @@ def expressions(program: Program) -> dict[str, Any]:
     """Return the expressions that `source` builds, by their names."""
     import_optional("sympy", "sympy", "Writing SymPy expressions")
     names: dict[str, Any] = {}
-    exec(source(program), names)  # its only texts from outside are string literals and comments
+    exec(source(program), names)  # what is from outside is in string literals and comments
     return names
 
 

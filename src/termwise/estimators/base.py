@@ -17,7 +17,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from termwise._arrays import at, from_host, is_foreign, namespace, to_host
-from termwise._checks import UnavailableError, check_bool, check_choice, check_number, is_dask
+from termwise._checks import UnavailableError, check_choice, check_number, is_dask
 from termwise.deploy.predictor import Predictor as Predictor
 from termwise.estimators.data import check_inputs
 from termwise.estimators.prediction import (
@@ -30,9 +30,9 @@ from termwise.estimators.prediction import (
     predict_outputs,
     worker_copy,
 )
-from termwise.fitted import FittedTerms, Labels
+from termwise.fitted import Candidates, FittedTerms, Labels
 from termwise.linalg.calibration import class_scores
-from termwise.linalg.conformal import SIDES
+from termwise.linalg.conformal import check_interval
 from termwise.selection.path import SelectionPath
 
 try:
@@ -107,7 +107,7 @@ class TermModel(BaseEstimator):
     fitted_terms_: FittedTerms
     path_: SelectionPath  # of models with a selection path
     n_terms_: int
-    _cut: Callable[[SelectionPath, int, FittedTerms], tuple[FittedTerms, dict[str, Any]]]  # truncate at a size
+    _truncate: Callable[[SelectionPath, int, Candidates], tuple[FittedTerms, dict[str, Any]]]  # truncate at a size
     default_basis: ClassVar[Any] = None  # the kind of basis that basis="auto" chooses
     keeps_sparse: ClassVar[bool] = False  # a sparse design matrix stays sparse
     streams: ClassVar[bool] = False  # the design matrix may be computed in tiles or read from a file
@@ -221,8 +221,7 @@ class TermModel(BaseEstimator):
         X : array-like, sparse matrix, Dask array or Dask data frame of shape (m, d)
             Inputs; the result is a Dask array for those of Dask.
         """
-        self._fitted()
-        return predict_outputs(self, X)
+        return self.linear_predictor(X)
 
     def _has_probabilities(self) -> bool:
         """Whether a classifier has, or will have, probabilities; raise with the remedy if it was fitted without."""
@@ -313,9 +312,7 @@ class TermModel(BaseEstimator):
         lower, upper : ndarrays of shape (m,) or (m, q)
             Ends of the intervals.
         """
-        check_number("coverage", coverage, above=0, below=1, remedy="0.9 gives 90 % intervals")
-        check_choice("side", side, SIDES, remedy="'lower' and 'upper' are one-sided bounds")
-        check_bool("normalised", normalised, remedy="True is for noise whose size varies")
+        check_interval(coverage, side, normalised)
         check_choice("method", method, ["auto", "cv+", "jackknife+"], remedy="'auto' accounts for selected terms")
         terms = self._fitted()
         folds = fold_models_for_intervals(self, method)
@@ -398,7 +395,7 @@ class TermModel(BaseEstimator):
             check_is_fitted(self)
         return self.fitted_terms_
 
-    @available_if(lambda model: hasattr(model, "_cut"))
+    @available_if(lambda model: hasattr(model, "_truncate"))
     def at(self, n_terms: int) -> Self:
         """Return the same model truncated at another size of its path, without refitting.
 
@@ -415,13 +412,13 @@ class TermModel(BaseEstimator):
         check_number("n_terms", n_terms, low=0, below=length + 1, integer=True, remedy=f"the path has {length} terms")
         if n_terms == self.n_terms_:
             return copy.copy(self)
-        terms = self.fitted_terms_
-        labels = terms.candidates.labels
+        former = self.fitted_terms_
+        candidates, labels = former.candidates, former.candidates.labels
         if labels is not None:
-            terms = replace(terms, candidates=replace(terms.candidates, labels=Labels(labels.classes)))
-        terms, attributes = self._cut(self.path_, n_terms, terms)
-        terms = terms if self.path_._unused is None else self.path_._unused.complete(terms)
-        return copy.copy(self)._set_terms(replace(terms, sample=self.fitted_terms_.sample), **attributes)
+            candidates = replace(candidates, labels=Labels(labels.classes))
+        terms, attributes = self._truncate(self.path_, n_terms, candidates)
+        terms = terms if former.unused is None else former.unused.complete(terms)
+        return copy.copy(self)._set_terms(replace(terms, sample=former.sample, unused=former.unused), **attributes)
 
     # -- description ---------------------------------------------------------------------------------------------------
 

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn import get_config
 from sklearn.base import clone
-from sklearn.utils import assert_all_finite, column_or_1d
-from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils import column_or_1d
 from sklearn.utils.validation import check_consistent_length, validate_data
 
 from termwise._arrays import all_finite, evenly, is_foreign, rows_of, to_host
@@ -88,8 +87,6 @@ def read(
     labels = None
     if classify:
         y = check_labels(y)
-        assert_all_finite(y, input_name="y")
-        check_classification_targets(y)
         labels = Labels(np.unique(y))
         check_classes(labels.classes)
         y = code_known_labels(labels.classes, y)

@@ -49,6 +49,12 @@ class DesignData:
     data: Data = field(repr=False)
     whole: Any = field(repr=False)  # the design matrix of all samples
 
+    def problem(self, intercept: bool) -> Problem:
+        """Return the least-squares problem of all candidates; warn of those that vary by hardly more than rounding."""
+        problem = least_squares_problem(self.G, self.Y, self.weights, intercept)
+        warn_of_lost_digits(self.candidates, problem.unresolved)
+        return problem
+
     def fitted_terms(
         self,
         problem: Problem,
@@ -63,20 +69,26 @@ class DesignData:
         statistics = FitStatistics(problem.rows, solution, problem.G_mean, criteria, criterion, residuals)
         return self.complete(FittedTerms.from_solution(self.candidates, chosen, problem.Y_mean, statistics))
 
-    def complete(self, terms: FittedTerms, targets: NDArray[np.float64] | None = None) -> FittedTerms:
+    def complete(
+        self,
+        terms: FittedTerms,
+        targets: NDArray[np.float64] | None = None,
+        path_terms: NDArray[np.intp] | None = None,
+    ) -> FittedTerms:
         """Add some inputs, and the residuals of samples of weight zero, which leaving them out does not change.
 
-        The targets, (n, q), are those of the data unless others are given.
+        The targets, (n, q), are those of the data unless others are given. With the terms of a path these samples are
+        kept for its other sizes.
         """
         sample = None if self.candidates.basis is None else self.data.sample()  # columns are effects as they are
         terms = replace(terms, sample=sample)
-        unused = None if terms.statistics.residuals is None else self.unused_rows(terms.chosen, targets)
-        return terms if unused is None else unused.complete(terms)
+        if terms.statistics.residuals is None or self.G.shape[0] == self.whole.shape[0]:
+            return terms
+        unused = self.unused_rows(terms.chosen if path_terms is None else path_terms, targets)
+        return replace(unused.complete(terms), unused=None if path_terms is None else unused)
 
-    def unused_rows(self, chosen: NDArray[np.intp], targets: NDArray[np.float64] | None = None) -> UnusedRows | None:
-        """Return samples of weight zero, for the residuals at other sizes of a path with these terms; None: no such."""
-        if self.G.shape[0] == self.whole.shape[0]:
-            return None
+    def unused_rows(self, chosen: NDArray[np.intp], targets: NDArray[np.float64] | None) -> UnusedRows:
+        """Return the samples of weight zero with some columns of the design matrix."""
         rows = np.flatnonzero(self.data.weights == 0)
         part = take_rows(self.whole, rows)
         if isinstance(part, Design | RowFile):
@@ -162,7 +174,7 @@ def take_rows(G: Any, rows: NDArray[np.intp]) -> Any:
 
 def path_problem(path: SelectionPath, k: int, intercept: bool) -> Problem:
     """Return the least-squares problem of the first k terms of a path."""
-    training = path.training()
+    training = path.training
     Y, rows = training.Y, WeightedRows(training.sample_weight, intercept)
     G_mean, Y_mean = from_host(training.G_mean[:k], Y), from_host(training.Y_mean, Y)
     return Problem(training.columns(k), Y, rows, G_mean, Y_mean, owned=True)

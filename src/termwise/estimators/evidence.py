@@ -344,7 +344,7 @@ class EvidenceForwardRegressor(CallbackSupportMixin, MultiOutputMixin, Regressor
         one_output = design.candidates.one_output
         path = select_terms(design.G, design.Y, design.weights, settings, one_output, lambda path: after_step())
         warn_of_lost_digits(design.candidates, path.unresolved)
-        training = path.training()
+        training = path.training
         Z, R, Y, k = training.Z, training.R, training.Y, len(path)
         rows = WeightedRows(training.sample_weight, self.fit_intercept)
         rest = float(np.sum((Y - Z @ (Z.T @ Y)) ** 2) + EVIDENCE_NOISE * np.sum(design.weights @ design.Y**2))

@@ -5,18 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Self
 
-import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin, MultiOutputMixin, RegressorMixin
 
 from termwise.estimators.base import CallbackSupportMixin, SelectorModel, with_callbacks
 from termwise.estimators.folds import check_repeatable, with_fold_models
-from termwise.estimators.forward_fit import fit_forward, truncate_path
-from termwise.estimators.glm import class_weighted, score_deviance, squared_only
+from termwise.estimators.forward_fit import describe_selection, fit_forward, truncate_path
+from termwise.estimators.glm import class_weighted, score_regressor, squared_only
 from termwise.execution.cluster import TIMEOUT
-from termwise.fitted import FittedTerms
-from termwise.selection.glm_path import GlmPath
-from termwise.selection.path import SelectionPath
 from termwise.selection.rules import Rule
 
 
@@ -297,39 +293,9 @@ class ForwardRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, S
         arguments = {} if exposure is None else {"exposure": exposure}
         return self._store(with_fold_models(self, terms, X, y, sample_weight, arguments), **attributes)
 
-    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
-        """Return R2, or D2, the share of the deviance explained, for a loss other than the squared one.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix or data frame of shape (m, d)
-            Inputs.
-        y : array-like of shape (m,) or (m, q)
-            Targets.
-        sample_weight : array-like of shape (m,), default=None
-            Weights of the samples.
-
-        Notes
-        -----
-        The deviance is that of a constant, the best one for these targets, less that of the model, over the former: as
-        scikit-learn's `d2_tweedie_score` for "poisson" and "gamma" and `d2_pinball_score` for "quantile".
-        """
-        self._fitted()
-        if not isinstance(self.path_, GlmPath):
-            return super().score(X, y, sample_weight)
-        return score_deviance(self, X, y, sample_weight)
-
-    def _cut(self, path: SelectionPath, k: int, terms: FittedTerms) -> tuple[FittedTerms, dict[str, Any]]:
-        return truncate_path(self, path, k, terms.candidates)
-
-    def _summary_lines(self) -> list[str]:
-        if isinstance(self.path_, GlmPath):
-            return [f"loss {self.loss_}: {self.deviance_explained_:.1%} of the deviance explained"]
-        if self.criterion == "fdr":
-            if not self.n_terms_:  # (1 + number of knockoffs) / number of terms must be at most fdr
-                return [f"no terms selected by knockoffs, which need at least {int(np.ceil(1 / self.fdr))} clear ones"]
-            return [f"terms selected by knockoffs: estimated false discovery proportion {self.fdr_estimate_:.3g}"]
-        return [] if self.refine is None else [f"terms exchanged for better ones: {self.n_swaps_}"]
+    score = score_regressor
+    _truncate = truncate_path
+    _summary_lines = describe_selection
 
 
 class ForwardClassifier(CallbackSupportMixin, ClassifierMixin, SelectorModel):
@@ -510,5 +476,5 @@ class ForwardClassifier(CallbackSupportMixin, ClassifierMixin, SelectorModel):
     def _has_likelihood(self) -> bool:
         return self.loss == "logistic" or (self.loss == "auto" and squared_only(self, None, None, None) is None)
 
-    _cut = ForwardRegressor._cut
-    _summary_lines = ForwardRegressor._summary_lines
+    _truncate = truncate_path
+    _summary_lines = describe_selection

@@ -197,7 +197,7 @@ def columns_at(G: Any, rows: NDArray[np.intp], terms: NDArray[np.intp]) -> Float
 
 def penalty(path: SelectionPath, k: int, share: float) -> float:
     """Return a penalty of the first k terms: that of the path and a share of the mean squared norm of the terms."""
-    alpha, R = path.steps[k].alpha, path.training().R[:k, :k]
+    alpha, R = path.steps[k].alpha, path.training.R[:k, :k]
     return float(alpha + share * max(np.mean(np.sum(R**2, axis=0)) - alpha, 0.0)) if k else float(alpha)
 
 
@@ -207,7 +207,7 @@ def penalised_weights(path: SelectionPath, k: int, shares: tuple[float, ...]) ->
     Without a further penalty they are those of the path. Else, with `R'R = G'G + alpha I` and `R'zy = G'Y`, one
     spectral decomposition serves all penalties.
     """
-    training, alpha = path.training(), path.steps[k].alpha
+    training, alpha = path.training, path.steps[k].alpha
     if k and len(shares) > 1:
         R, zy = training.R[:k, :k], training.zy[:k]
         values, vectors = np.linalg.eigh(R.T @ R)

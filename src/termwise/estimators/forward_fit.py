@@ -11,9 +11,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
-from sklearn.pipeline import Pipeline
-from sklearn.utils import assert_all_finite
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from termwise._arrays import as_columns, densify
@@ -29,7 +26,7 @@ from termwise._checks import (
     place_of,
     to_array,
 )
-from termwise.basis.base import inputs_of_columns
+from termwise.basis.base import inputs_of_columns, last_step
 from termwise.estimators.base import step_callback
 from termwise.estimators.data import check_classes, check_request, code_known_labels, read
 from termwise.estimators.design import DesignData, fit_design, solve_path, warn_of_lost_digits
@@ -117,7 +114,7 @@ def fit_forward(
         size = max(best, int(np.isin(path.terms, included).sum()))  # one that is constant does not enter
     terms, attributes = truncate_path(estimator, path, size, candidates)
     if design is not None:
-        terms, path._unused = design.complete(terms, targets), design.unused_rows(path.terms, targets)
+        terms = design.complete(terms, targets, path.terms)
     attributes |= {"path_": path, "stop_reason_": path.stop_reason, "n_swaps_": path.n_swaps, **found}
     return terms, {"loss_": loss, **attributes}
 
@@ -168,7 +165,7 @@ def truncate_path(
     if estimator.penalty == "orthogonal" and k and estimator.refit_alpha is None:
         solution = solve_orthogonal(problem, alpha)
     rows, residuals = problem.rows, None
-    if isinstance(path.training().rows, CondensedRows):  # on a cluster: only the sum of squared residuals is computed
+    if isinstance(path.training.rows, CondensedRows):  # on a cluster: only the sum of squared residuals is computed
         loo = np.sqrt(path.steps[k].loo * rows.n)
         solution = replace(solution, loo=np.full((1, len(solution.sse)), loo))
     else:
@@ -176,6 +173,18 @@ def truncate_path(
     criterion = estimator.criterion if estimator.criterion in CRITERIA else "loo"  # others have no value of their own
     statistics = FitStatistics(rows, solution, problem.G_mean, measure(rows, solution), criterion, residuals)
     return FittedTerms.from_solution(candidates, path.terms[:k], problem.Y_mean, statistics), {"alpha_": alpha}
+
+
+def describe_selection(estimator: Any) -> list[str]:
+    """Return the lines of a summary about the loss and the selection."""
+    if isinstance(estimator.path_, GlmPath):
+        return [f"loss {estimator.loss_}: {estimator.deviance_explained_:.1%} of the deviance explained"]
+    if estimator.criterion == "fdr":
+        if not estimator.n_terms_:  # (1 + number of knockoffs) / number of terms must be at most fdr
+            needed = int(np.ceil(1 / estimator.fdr))
+            return [f"no terms selected by knockoffs, which need at least {needed} clear ones"]
+        return [f"terms selected by knockoffs: estimated false discovery proportion {estimator.fdr_estimate_:.3g}"]
+    return [] if estimator.refine is None else [f"terms exchanged for better ones: {estimator.n_swaps_}"]
 
 
 # -- constraints -------------------------------------------------------------------------------------------------------
@@ -217,7 +226,7 @@ def find_constraints(estimator: Any, candidates: Candidates) -> Constraints | No
 
 def required_signs(basis: Any) -> NDArray[np.intp] | None:
     """Return the signs that the weights of the functions of a fitted basis must have, if it has such."""
-    return getattr(basis.steps[-1][1] if isinstance(basis, Pipeline) else basis, "weight_signs_", None)
+    return getattr(last_step(basis), "weight_signs_", None)
 
 
 def read_bounds(bounds: Any, candidates: Candidates) -> list[tuple[Any, tuple[float, float]]]:
@@ -315,8 +324,4 @@ def fit_basis_to_chunks(basis: Any, chunks: Chunks, read_targets: Callable[[Any]
 
 def distinct_labels(y: Any) -> NDArray[Any]:
     """Return the distinct labels of a chunk."""
-    y = check_labels(y)
-    assert_all_finite(y, input_name="y")
-    if len(y):
-        check_classification_targets(y)
-    return np.unique(y)
+    return np.unique(check_labels(y))

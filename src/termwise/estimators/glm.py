@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import assert_all_finite
+from sklearn.base import RegressorMixin
 from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.validation import check_is_fitted
 
 from termwise._arrays import as_columns, from_host, is_foreign, to_host
 from termwise._checks import (
@@ -29,6 +30,7 @@ from termwise.fitted import Candidates, FitStatistics, FittedTerms, Labels
 from termwise.linalg.least_squares import WeightedRows
 from termwise.linalg.losses import LINKS, LOSSES, Loss, Multinomial, Quantile
 from termwise.selection.engine import Settings
+from termwise.selection.glm import null_model
 from termwise.selection.glm_path import GlmPath, select_glm_terms
 from termwise.selection.path import SelectionPath
 
@@ -127,7 +129,6 @@ def class_weighted(class_weight: Any, y: Any, sample_weight: Any) -> Any:
             "the classes instead."
         )
     y = check_labels(y)
-    assert_all_finite(y, input_name="y")
     weights = check_counts(sample_weight, len(y))
     classes = np.unique(y)
     if class_weight == "balanced":
@@ -170,7 +171,8 @@ def select_by_loss(
     if is_foreign(like):  # the path grows on the host
         G = to_host(G.columns(slice(None)) if isinstance(G, Design) else G)
     G, Y = sp.csc_array(G) if sp.issparse(G) else G, targets[data.used]
-    path = select_glm_terms(G, Y, design.weights, loss, settings, candidates.one_output, offset, callback)
+    null = null_model(Y, design.weights, loss, offset, settings.fit_intercept)
+    path = select_glm_terms(G, null, settings, candidates.one_output, callback)
     path.like = from_host(np.zeros(1), like) if is_foreign(like) else path.like
     return path, candidates, targets if exposures is None else targets / exposures[:, None]
 
@@ -182,7 +184,7 @@ def truncate_glm_path(
 
     With an exposure they are those of the target per unit of it. Returns the fitted terms and other fitted attributes.
     """
-    training = path.training()
+    training = path.training
     fit, samples = training.solve(k, refit_alpha), training.samples
     Y, left_out, link = samples.Y, fit.left_out - samples.offset, fit.loss.link
     if candidates.labels is None:
@@ -201,16 +203,32 @@ def truncate_glm_path(
     return terms, {"alpha_": fit.alpha, "loss_": path.loss, "deviance_explained_": fit.explained}
 
 
-def score_deviance(model: Any, X: Any, y: Any, sample_weight: Any) -> float:
-    """D2 of a fitted model with a loss other than the squared one: the share of the deviance that it explains.
+# A method, of all regressors that have a loss.
+def score_regressor(self: Any, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+    """Return R2, or D2, the share of the deviance explained, for a loss other than the squared one.
 
-    One minus the deviance of its linear predictors over that of the best constant for the same samples.
+    Parameters
+    ----------
+    X : array-like, sparse matrix or data frame of shape (m, d)
+        Inputs.
+    y : array-like of shape (m,) or (m, q)
+        Targets.
+    sample_weight : array-like of shape (m,), default=None
+        Weights of the samples.
+
+    Notes
+    -----
+    The deviance is that of a constant, the best one for these targets, less that of the model, over the former: as
+    scikit-learn's `d2_tweedie_score` for "poisson" and "gamma" and `d2_pinball_score` for "quantile".
     """
-    terms = model.fitted_terms_
-    eta = to_host(as_columns(model.linear_predictor(X)))
+    check_is_fitted(self)
+    if not isinstance(self.path_, GlmPath):
+        return RegressorMixin.score(self, X, y, sample_weight)
+    terms = self.fitted_terms_
+    eta = to_host(as_columns(self.linear_predictor(X)))
     eta = np.sort(eta, axis=1) if terms.link == "sorted" else eta
     Y = np.zeros_like(eta) + as_columns(check_targets(y))
-    loss = model.path_.training().models.losses[model.n_terms_]
+    loss = self.path_.training.models.losses[self.n_terms_]
     weights = check_counts(sample_weight, len(Y))
     loss.check(Y)
     null = loss.null_eta(Y, weights, np.zeros((len(Y), 1))) + np.zeros_like(Y)

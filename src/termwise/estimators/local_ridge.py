@@ -34,12 +34,12 @@ from termwise._checks import check_indices, check_number, warn
 from termwise._numerics import EXACT_FIT_NOISE, PENALTY_RATIO_MIN, QUADRATIC_SLOPE_MIN, RESOLVED_RATIO
 from termwise.estimators.base import TermModel
 from termwise.estimators.data import read
-from termwise.estimators.design import fit_design, warn_of_lost_digits
+from termwise.estimators.design import fit_design
 from termwise.estimators.folds import check_repeatable, with_fold_models
 from termwise.estimators.ridge import check_alpha, resolve_alpha
 from termwise.linalg.criteria import gcv
 from termwise.linalg.factor_updates import orthogonalise
-from termwise.linalg.least_squares import least_squares_problem, measure, solve_penalised
+from termwise.linalg.least_squares import measure, solve_penalised
 from termwise.linalg.spectrum import Spectrum
 
 DEPENDENT = RESOLVED_RATIO**2  # of a column's squared norm: with less orthogonal to the others, it depends on them
@@ -291,8 +291,7 @@ class LocalRidge(MultiOutputMixin, RegressorMixin, TermModel):
         check_repeatable(self, X, y)
         data = read(self, X, y, sample_weight, basis=self.basis)
         design = fit_design(self, self.basis, data)
-        problem = least_squares_problem(design.G, design.Y, design.weights, self.fit_intercept)
-        warn_of_lost_digits(design.candidates, problem.unresolved)
+        problem = design.problem(self.fit_intercept)
         spectrum = Spectrum(problem)
         alpha, start = initial_penalties(spectrum, self.alpha, self.subset)
         alphas, path = sweep_to_convergence(spectrum, start, self.tol, max_iter, self.max_seconds)

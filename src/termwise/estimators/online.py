@@ -16,7 +16,7 @@ from termwise._checks import UnavailableError, check_bool, check_counts, check_i
 from termwise._numerics import FLOAT64, ROUNDING_SHARE
 from termwise.estimators.base import TermModel
 from termwise.estimators.data import Data, read
-from termwise.estimators.design import check_design, fit_design, warn_of_lost_digits
+from termwise.estimators.design import check_design, fit_design
 from termwise.fitted import Candidates, FitStatistics, FittedTerms
 from termwise.linalg.factor_updates import Factor
 from termwise.linalg.least_squares import least_squares_problem, measure, solve_penalised
@@ -116,8 +116,7 @@ class OnlineRidge(MultiOutputMixin, RegressorMixin, TermModel):
         if not len(chosen) and not self.fit_intercept:
             raise ValueError("terms must name at least one term when there is no intercept, got none: give some.")
         samples = SampleStore(p, q) if self.keep_samples else None
-        problem = least_squares_problem(design.G, design.Y, design.weights, self.fit_intercept)
-        warn_of_lost_digits(design.candidates, problem.unresolved)
+        design.problem(self.fit_intercept)  # which warns of candidates that are rounding
         state = OnlineState(design.candidates, chosen, q, float(self.alpha), int(self.fit_intercept), samples)
         state.add(data.X, as_columns(data.y), design.whole, data.weights)
         return self._store(state.fitted_terms(), _state=state, n_samples_=state.n_samples)

@@ -77,7 +77,9 @@ def worker_copy(model: TermModel, with_folds: bool = False) -> TermModel:
     """Return a copy that predicts on a worker, without arrays as long as the training rows."""
     light, folds = copy.copy(model), model.fitted_terms_.fold_models
     folds = folds.thinned if folds is not None and with_folds else None
-    light.fitted_terms_ = replace(model.fitted_terms_, statistics_or_solve=None, fold_models=folds, sample=None)
+    light.fitted_terms_ = replace(
+        model.fitted_terms_, statistics_or_solve=None, fold_models=folds, sample=None, unused=None
+    )
     light.__dict__.pop("path_", None)
     return light
 

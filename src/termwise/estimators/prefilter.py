@@ -210,9 +210,8 @@ class PrefilterClassifier(CallbackSupportMixin, ClassifierMixin, TermModel):
         warn_of_lost_digits(design.candidates, path.unresolved)
         size = len(path) if self.criterion is None else equivalent_size(path, stage, self.fit_intercept)
         terms, attributes = truncate_second_stage(path, size, stage, design.candidates, self.fit_intercept)
-        path._unused = design.unused_rows(path.terms)
         return self._store(
-            with_fold_models(self, design.complete(terms), X, y, sample_weight),
+            with_fold_models(self, design.complete(terms, path_terms=path.terms), X, y, sample_weight),
             first_stage_=stage.active_only(),
             path_=path,
             stop_reason_=path.stop_reason,
@@ -224,8 +223,8 @@ class PrefilterClassifier(CallbackSupportMixin, ClassifierMixin, TermModel):
             **attributes,
         )
 
-    def _cut(self, path: SelectionPath, k: int, terms: FittedTerms) -> tuple[FittedTerms, dict[str, Any]]:
-        return truncate_second_stage(path, k, self.first_stage_, terms.candidates, self.fit_intercept)
+    def _truncate(self, path: SelectionPath, k: int, candidates: Candidates) -> tuple[FittedTerms, dict[str, Any]]:
+        return truncate_second_stage(path, k, self.first_stage_, candidates, self.fit_intercept)
 
     def _summary_lines(self) -> list[str]:
         rates = f"leave-one-out error rate {self.final_error_rate_:.2%}, of stage one {self.loo_error_rate_:.2%}"
@@ -403,7 +402,7 @@ def equivalent_size(path: SelectionPath, stage: FilteredSignal, intercept: bool)
         return 0
     rows = WeightedRows(stage.sample_weight, intercept)
     n, share = rows.n, rows.sample_weight / rows.n
-    training = path.training()
+    training = path.training
     every = scores_by_output(stage, rows, training.Z, training.Y, training.Y_mean)
     squares, wrong = squares_and_errors((scores[1:, :] for scores in every), stage.labels)
     best = squares[int(namespace(squares).argmin(squares @ share)), :]
@@ -418,7 +417,7 @@ def truncate_second_stage(
     path: SelectionPath, k: int, stage: FilteredSignal, candidates: Candidates, intercept: bool
 ) -> tuple[FittedTerms, dict[str, Any]]:
     """Solve for the weights of the first k terms; residuals are those of the labels."""
-    problem, training = path_problem(path, k, intercept), path.training()
+    problem, training = path_problem(path, k, intercept), path.training
     rows, Y_mean = problem.rows, problem.Y_mean
     solution = solve_penalised(problem, np.arange(k), np.zeros(k))
     root = (rows.sample_weight**0.5)[:, None]

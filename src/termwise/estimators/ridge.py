@@ -11,9 +11,9 @@ from termwise._checks import check_choice, check_number, warn
 from termwise._numerics import NumericalWarning
 from termwise.estimators.base import TermModel
 from termwise.estimators.data import read
-from termwise.estimators.design import fit_design, warn_of_lost_digits
+from termwise.estimators.design import fit_design
 from termwise.linalg.criteria import CRITERIA
-from termwise.linalg.least_squares import least_squares_problem, measure
+from termwise.linalg.least_squares import measure
 from termwise.linalg.spectrum import Spectrum, best_alpha, unpenalised_solution
 
 
@@ -141,8 +141,7 @@ class BasisRidge(MultiOutputMixin, RegressorMixin, TermModel):
         check_alpha(self.alpha)
         data = read(self, X, y, sample_weight, basis=self.basis)
         design = fit_design(self, self.basis, data, relative_weights=not isinstance(self.alpha, str))
-        problem = least_squares_problem(design.G, design.Y, design.weights, self.fit_intercept)
-        warn_of_lost_digits(design.candidates, problem.unresolved)
+        problem = design.problem(self.fit_intercept)
         spectrum = Spectrum(problem)
         alpha, criterion = resolve_alpha(self.alpha, spectrum)
         if not isinstance(self.alpha, str) and alpha < spectrum.floor:

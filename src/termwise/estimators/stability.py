@@ -9,14 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import is_classifier
-from sklearn.pipeline import Pipeline
 from sklearn.utils import check_random_state
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_consistent_length
 
 from termwise._arrays import is_foreign, rows_of, to_host
 from termwise._checks import check_choice, check_number, import_optional
-from termwise.basis import Basis
+from termwise.basis.base import Basis, last_step
 from termwise.estimators.refits import check_rows, refit
 
 Floats = NDArray[np.float64]
@@ -240,5 +239,5 @@ def refit_half(
     """
     selected = refit(estimator, X, y, weights)
     basis = getattr(selected.model, "basis_", None)
-    placed = isinstance(basis[-1] if isinstance(basis, Pipeline) else basis, Basis)
+    placed = isinstance(last_step(basis), Basis)
     return None if placed else selected.names, selected.inputs()

@@ -29,11 +29,11 @@ from termwise._checks import check_choice, check_number, warn
 from termwise._numerics import FLOAT32, GAMMA_RATIO_MIN
 from termwise.estimators.base import TermModel
 from termwise.estimators.data import read
-from termwise.estimators.design import DesignData, fit_design, warn_of_lost_digits
+from termwise.estimators.design import DesignData, fit_design
 from termwise.estimators.folds import check_repeatable, with_fold_models
 from termwise.execution import select_terms
 from termwise.linalg.criteria import gcv
-from termwise.linalg.least_squares import Problem, least_squares_problem, measure, solution_from_factors
+from termwise.linalg.least_squares import Problem, measure, solution_from_factors
 from termwise.linalg.spectrum import decompose
 from termwise.selection.engine import Settings
 
@@ -97,7 +97,7 @@ def gram_schmidt(
     )
     G = design.G.astype(np.float64, copy=False)
     path = select_terms(G, design.Y, problem.rows.sample_weight, settings, one_output=False)
-    Z, R = path.training().Z, path.training().R
+    Z, R = path.training.Z, path.training.R
     K = sla.solve_triangular(R, np.eye(len(R))) if len(R) else R
     return Components(problem, Z, np.diagonal(R) ** 2, K, path.terms, nested=True)
 
@@ -265,8 +265,7 @@ class OrthogonalThresholdRegressor(MultiOutputMixin, RegressorMixin, TermModel):
         check_repeatable(self, X, y)
         data = read(self, X, y, sample_weight, basis=self.basis)
         design = fit_design(self, self.basis, data)
-        problem = least_squares_problem(design.G, design.Y, design.weights, self.fit_intercept)
-        warn_of_lost_digits(design.candidates, problem.unresolved)
+        problem = design.problem(self.fit_intercept)
         freedom = problem.rows.n - problem.rows.intercept
         max_size = int(MAX_STABLE_SHARE * freedom) if self.stable == "auto" else None
         # In float32 the rounding of the columns is almost as large as smaller components.

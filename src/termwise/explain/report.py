@@ -150,7 +150,7 @@ def scores_on_data(model: Any, X: Any, y: Any) -> Metadata:
     """Score of a model or predictor on any samples, with observed and predicted values."""
     past = 0  # rows that a prediction reads before its own: the first ones of a time series are not scored
     if isinstance(model, Predictor):
-        past = 0 if model._program.lags is None else model._program.lags.longest
+        past = model.n_past or 0
     elif isinstance(first := next(iter(resolve(model).steps), None), LagBasis):
         past = first.max_lag_
     y, predicted = as_numpy(y)[past:], as_numpy(model.predict(X))[past:]

@@ -218,7 +218,7 @@ def error_of_a_constant(path: Any, first: Metadata) -> float:
     """Error of the model without terms in the unit of the criteria: of the targets, also where a signal was fitted."""
     if "uev" in first:
         return first["uev"] * (1 - 1 / path.n_samples)  # the variance
-    training = path.training()
+    training = path.training
     share = training.samples.sample_weight / training.samples.sample_weight.sum()
     return float(share @ training.models.losses[0].error(training.samples.Y, training.null_eta))
 

@@ -20,6 +20,7 @@ from sklearn.preprocessing import StandardScaler
 from termwise._arrays import as_columns, densify, evenly, rows_of
 from termwise._checks import is_frame
 from termwise.basis import LagBasis, TableEncoder
+from termwise.basis.base import last_step
 from termwise.explain.probabilities import fold_probabilities, probability_scores
 from termwise.explain.resolve import Metadata, ResolvedModel, as_numpy, best_interval, resolve
 
@@ -254,7 +255,7 @@ def cross_validated_comparison(
 
 def own_score(estimator: Any, y: NDArray[Any] | None = None, X: Any = None) -> Metadata | None:
     """Score of an automatic estimator by its own cross-validation; None for other estimators, and before a fit."""
-    model = estimator[-1] if hasattr(estimator, "steps") else estimator
+    model = last_step(estimator)
     if not hasattr(model, "cv_error_"):
         return None
     n_folds, folds = model.recipe_settings.n_folds, model.fitted_terms_.fold_models
@@ -298,7 +299,7 @@ def own_splits(estimator: Any, y: NDArray[Any], n: int, stratify: bool, random_s
 
     Duplicate samples are merged before folds are assigned, and of very many samples some are used.
     """
-    model = estimator[-1] if hasattr(estimator, "steps") else estimator
+    model = last_step(estimator)
     folds = model.fitted_terms_.fold_models
     if folds is not None and len(folds.fold) == len(y):
         return [(np.flatnonzero(folds.fold != k), np.flatnonzero(folds.fold == k)) for k in np.unique(folds.fold)]

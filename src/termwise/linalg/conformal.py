@@ -23,11 +23,13 @@ For K = n this is jackknife+ with the selection repeated, and has its guarantee;
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from termwise._arrays import row_blocks
+from termwise._checks import check_bool, check_choice, check_number
 from termwise._numerics import RANK_TOLERANCE
 from termwise.linalg.least_squares import least_squares_problem
 from termwise.linalg.spectrum import Spectrum, best_alpha
@@ -37,6 +39,13 @@ Floats = NDArray[np.float64]
 SIDES = ("two-sided", "lower", "upper")
 MAX_FOLD_RESIDUALS = 500  # of a fold with more, as many quantiles: the level of an end is off by 0.001 at most
 SCALE_RANGE = 10.0  # factor around the typical size of a residual that the scale stays within
+
+
+def check_interval(coverage: Any, side: Any, normalised: Any) -> None:
+    """Validate the parameters of intervals."""
+    check_number("coverage", coverage, above=0, below=1, remedy="0.9 gives 90 % intervals")
+    check_choice("side", side, SIDES, remedy="'lower' and 'upper' are one-sided bounds")
+    check_bool("normalised", normalised, remedy="True is for noise whose size varies")
 
 
 def order_statistic(values: Floats, sample_weight: Floats, coverage: float) -> Floats:

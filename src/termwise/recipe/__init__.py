@@ -11,12 +11,9 @@ from sklearn.base import ClassifierMixin, MultiOutputMixin, RegressorMixin
 
 from termwise.basis import TableEncoder
 from termwise.estimators.base import CallbackSupportMixin, SelectorModel, with_callbacks
-from termwise.estimators.glm import class_weighted, score_deviance
-from termwise.fitted import FittedTerms
-from termwise.recipe.fit import cut_recipe, describe_choice, fit_recipe
+from termwise.estimators.glm import class_weighted, score_regressor
+from termwise.recipe.fit import describe_choice, fit_recipe, truncate_recipe
 from termwise.recipe.settings import RecipeSettings
-from termwise.selection.glm_path import GlmPath
-from termwise.selection.path import SelectionPath
 
 
 class TermwiseRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, SelectorModel):
@@ -266,28 +263,9 @@ default="auto"
         terms, attributes = fit_recipe(self, X, y, sample_weight, groups, exposure)
         return self._store(terms, **attributes)
 
-    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
-        """Return R2, or D2, the share of the deviance explained, for a loss other than the squared one.
-
-        Parameters
-        ----------
-        X : array-like or data frame of shape (m, d)
-            Inputs.
-        y : array-like of shape (m,) or (m, q)
-            Targets.
-        sample_weight : array-like of shape (m,), default=None
-            Weights of the samples.
-        """
-        self._fitted()
-        if not isinstance(self.path_, GlmPath):
-            return super().score(X, y, sample_weight)
-        return score_deviance(self, X, y, sample_weight)
-
-    def _cut(self, path: SelectionPath, k: int, terms: FittedTerms) -> tuple[FittedTerms, dict[str, Any]]:
-        return cut_recipe(path, k, self.first_stage_, terms.candidates, self.choice_)
-
-    def _summary_lines(self) -> list[str]:
-        return describe_choice(self)
+    score = score_regressor
+    _truncate = truncate_recipe
+    _summary_lines = describe_choice
 
 
 class TermwiseClassifier(CallbackSupportMixin, ClassifierMixin, SelectorModel):
@@ -416,5 +394,5 @@ default="auto"
         terms, attributes = fit_recipe(self, X, y, weights, groups)
         return self._store(terms, **attributes)
 
-    _cut = TermwiseRegressor._cut
-    _summary_lines = TermwiseRegressor._summary_lines
+    _truncate = truncate_recipe
+    _summary_lines = describe_choice

@@ -20,8 +20,8 @@ from termwise.recipe.dictionaries import Samples
 from termwise.recipe.folds import merge_duplicates
 from termwise.recipe.settings import RecipeSettings
 from termwise.recipe.targets import REFERENCES, EnsembleTarget, FirstStage, Reference, ReferenceTarget
-from termwise.selection.glm import GlmModels, glm_path
-from termwise.selection.nested import NestedModels, nested_paths
+from termwise.selection.glm import GlmModels, glm_path, null_model
+from termwise.selection.nested import NestedModels, nested_path
 
 Floats = NDArray[np.float64]
 
@@ -53,9 +53,9 @@ def fit_candidates(
     if choice.target in REFERENCES:
         samples = Samples(part, Y.astype(np.float64), sample_weight)
         return fit_to_reference(choice, training.basis, X, samples, some, settings)
-    fitted, weight, limits = training.basis, sample_weight[some], constraints_of(training.basis, choice.hierarchy)
+    fitted, weight, constraints = training.basis, sample_weight[some], constraints_of(training.basis, choice.hierarchy)
     max_terms, alpha = choice.path_settings.max_terms or len(some), choice.alpha
-    of_data = choice.target == "data" and choice.loss is None and not (limits or fitted.cross_fits)
+    of_data = choice.target == "data" and choice.loss is None and constraints is None and not fitted.cross_fits
     problems = [PathData(fitted, rows, Y[some], weight)]
     if device_array is not None and of_data and fits_in_device_memory(device_array, problems):
         (found,) = select_on_device(device_array, problems, alpha, max_terms)
@@ -68,9 +68,9 @@ def fit_candidates(
     else:
         models: NestedModels | GlmModels
         if choice.loss is None:
-            (models,) = nested_paths(design, [Y[some]], weight, alpha, max_terms, **limits)
+            models = nested_path(design, Y[some], weight, alpha, max_terms, constraints)
         else:
-            models = glm_path(design, Y[some], weight, choice.loss, alpha, max_terms, **limits)
+            models = glm_path(design, null_model(Y[some], weight, choice.loss), alpha, max_terms, constraints)
         fitted = fitted.take(np.sort(models.terms))
         G = fitted.transform(X)
     if choice.target == "data":
@@ -109,8 +109,8 @@ def fit_to_reference(
     alpha, rows = settings.alpha, samples.rows(some)
     reference = fit_reference(choice, rows, settings)
     max_terms = choice.path_settings.max_terms or len(rows.X)
-    limits = constraints_of(basis, choice.hierarchy)
-    models = reference.models(basis, rows.X, rows.sample_weight, alpha, max_terms, constraints=limits)
+    constraints = constraints_of(basis, choice.hierarchy)
+    models = reference.models(basis, rows.X, rows.sample_weight, alpha, max_terms, constraints)
     fitted = basis.take(models.terms)
     columns = np.vstack([fitted.transform(rows.X), fitted.transform(reference.X)]).astype(np.float64)
     values, weights = reference.rows(rows.sample_weight)

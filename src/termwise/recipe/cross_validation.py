@@ -24,8 +24,9 @@ from termwise.recipe.device import PathData, fits_in_device_memory, select_on_de
 from termwise.recipe.folds import Folds, symmetric_order
 from termwise.recipe.settings import RecipeSettings
 from termwise.recipe.targets import Reference, RidgeTarget
-from termwise.selection.glm import GlmModels, glm_path
-from termwise.selection.nested import NestedModels, nested_paths
+from termwise.selection.constraints import Constraints
+from termwise.selection.glm import GlmModels, glm_path, null_model
+from termwise.selection.nested import NestedModels, nested_path
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -147,7 +148,7 @@ def cross_validate(
     # calls inside before all results are there.
     parallel = Parallel(n_threads, backend="threading", return_as="generator")
     if fitting.device_array is None:
-        found = parallel(delayed(fit_fold)(*job, k, fitting) for job, k in zip(jobs, lengths, strict=True))
+        found = parallel(delayed(fit_fold)(job, k, fitting) for job, k in zip(jobs, lengths, strict=True))
     else:
         found = parallel(delayed(PreparedFold.prepare)(*job) for job in jobs)
     for one in tries:
@@ -171,7 +172,7 @@ def extend(
     jobs = [(path.dictionary, folds, path.train, [path.target]) for path in short]  # of ensembles, none is continued
     if fitting.device_array is None:
         pairs = zip(jobs, short, strict=True)
-        found = parallel(delayed(fit_fold)(*job, max_terms, fitting, path.longer) for job, path in pairs)
+        found = parallel(delayed(fit_fold)(job, max_terms, fitting, path.longer) for job, path in pairs)
     else:
         parts = parallel(delayed(PreparedFold.prepare)(*job) for job in jobs)
         found = fit_together(parts, max_terms, fitting, n_threads)
@@ -229,10 +230,10 @@ class PreparedFold(NamedTuple):
         """Return a path without terms for each target."""
         X, Y, sample_weight = self.samples
         none, columns, found = np.empty((len(X), 0)), np.empty((int(np.sum(~self.train)), 0)), []
-        (mean,) = nested_paths(none, [Y], sample_weight, alpha, 0)
+        mean = nested_path(none, Y, sample_weight, alpha, 0)
         for target in self.values:
             if isinstance(target, Penalised) and target.loss is not None:
-                null = glm_path(none, Y, sample_weight, target.loss, target.alpha, 0)
+                null = glm_path(none, null_model(Y, sample_weight, target.loss), target.alpha, 0)
                 found.append(FoldPath(null, self.train, columns, None, None, target))
             else:
                 found.append(FoldPath(mean, self.train, columns, None, None, Y))
@@ -246,16 +247,13 @@ class PreparedFold(NamedTuple):
 
 
 def fit_fold(
-    basis: Basis | TrainingDesign | None,
-    folds: Folds,
-    train: Mask,
-    targets: Sequence[Target],
-    max_terms: int,
-    fitting: Fitting,
-    before: NestedModels | None = None,
+    job: tuple[Any, ...], max_terms: int, fitting: Fitting, before: NestedModels | None = None
 ) -> list[FoldPath]:
-    """Select terms on the training samples for each target; models `before`, of one target, are continued."""
-    return fit_on_host(PreparedFold.prepare(basis, folds, train, targets), max_terms, fitting, before)
+    """Prepare a fold, given the arguments, and select terms on its training samples for each target.
+
+    Models `before`, of one target, are continued.
+    """
+    return fit_on_host(PreparedFold.prepare(*job), max_terms, fitting, before)
 
 
 def fit_on_host(
@@ -276,15 +274,16 @@ def fit_on_host(
         longer: NestedModels | None = None
         models: NestedModels | GlmModels
         if isinstance(target, Penalised) and target.loss is not None:
-            models = glm_path(training.G, Y, sample_weight, target.loss, target.alpha, max_terms, **constraints)
+            null = null_model(Y, sample_weight, target.loss)
+            models = glm_path(training.G, null, target.alpha, max_terms, constraints)
         else:
             if isinstance(target, str):
                 target = Y if target == "data" else training.ridge(Y, sample_weight).signal
             if isinstance(target, Reference):
-                longer = target.models(fitted, X, sample_weight, alpha, max_terms, before, constraints)
+                longer = target.models(fitted, X, sample_weight, alpha, max_terms, constraints, before)
             else:
                 signal, own = (Y, target.alpha) if isinstance(target, Penalised) else (target, alpha)
-                (longer,) = nested_paths(quick, [signal], sample_weight, own, max_terms, before, **constraints)
+                longer = nested_path(quick, signal, sample_weight, own, max_terms, constraints, before)
             models = longer.first_rows(len(X))
         found.append(fold.path(models, target, dictionary, longer, fitting.margin))
     return found
@@ -318,7 +317,7 @@ def fit_together(
 def suits_device(problems: Sequence[Sequence[PathData | None]], fitting: Fitting) -> bool:
     """Whether the device computes paths of these problems, one for each fold and target, and has the memory."""
     known = [one for some in problems for one in some if one is not None]
-    constrained = any(constraints_of(one.functions, fitting.hierarchy) for one in known)
+    constrained = any(constraints_of(one.functions, fitting.hierarchy) is not None for one in known)
     if constrained or len(known) < sum(map(len, problems)):
         return False
     return fits_in_device_memory(fitting.device_array, known)
@@ -424,15 +423,12 @@ def prediction_limits(basis: Basis, Y: Floats, loss: Loss | None, margin: float 
     return np.array([np.full_like(low, -largest), np.where(high > 0, np.log(np.where(high > 0, high, 1.0)), largest)])
 
 
-def constraints_of(basis: Basis, hierarchy: bool) -> dict[str, Any]:
-    """Return the arguments of `nested_paths` that constrain the terms of a fitted basis."""
-    found: dict[str, Any] = {}
+def constraints_of(basis: Basis, hierarchy: bool) -> Constraints | None:
+    """Return the constraints on the terms of a fitted basis, if there are any."""
     signs = getattr(basis, "weight_signs_", None)
-    if signs is not None and np.any(signs):
-        found["signs"] = signs
-    if hierarchy:
-        found["inputs"] = basis.inputs_of(np.arange(basis.n_functions))
-    return found
+    signs = None if signs is None or not np.any(signs) else signs
+    inputs = basis.inputs_of(np.arange(basis.n_functions)) if hierarchy else None
+    return None if signs is None and inputs is None else Constraints.from_inputs(inputs, signs)
 
 
 def ensemble_paths(
@@ -457,7 +453,7 @@ def ensemble_paths(
         G = np.hstack([path.models.columns(k, root) for path, k in parts])
         test = np.hstack([path.columns[:, :k] for path, k in parts])
         signal = sum(w * path.models.fitted(k, root) for w, (path, k) in zip(fold_weights, parts, strict=True))
-        (models,) = nested_paths(G, [signal], sample_weight[train], alpha, max_terms)
+        models = nested_path(G, signal, sample_weight[train], alpha, max_terms)
         bases = [path.terms.take(np.arange(min(k, len(path.models.terms)))) for path, k in parts if path.terms and k]
         terms = UnionBasis.of(bases).take(models.terms) if bases else None
         limits = next((path.limits for path in fold if path.limits is not None), None)

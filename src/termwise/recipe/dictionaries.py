@@ -1,7 +1,7 @@
 """The dictionaries of candidate functions that the recipe chooses from, simplest first: one record for each.
 
 A new dictionary is one more record of `DICTIONARIES`: validation, cross-validation and the choice of a model read the
-registry, and its texts are for reports and the command line.
+registry, and its strings are for reports and the command line.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from termwise._arrays import Array, as_columns, on_accelerator, rows_of
 from termwise._checks import check_choice, check_directions, check_number, check_total, is_frame, place_of
 from termwise._threads import one_thread
 from termwise.basis import SmoothBasis, TableEncoder, UnionBasis, id_columns
-from termwise.basis.base import ColumnSubset, expect_missing
+from termwise.basis.base import ColumnSubset, expect_missing, last_step
 from termwise.basis.encoder import LEVEL, VALUE
 from termwise.basis.inputs import InputStatistics
 from termwise.estimators.base import step_callback
@@ -38,15 +38,15 @@ from termwise.recipe.dictionaries import Samples, ScreenedPairs
 from termwise.recipe.folds import given_folds
 from termwise.recipe.size import RecipeOptions
 from termwise.recipe.targets import FirstStage, ReferenceTarget, through_first_stage
-from termwise.selection.constraints import Constraints
 from termwise.selection.engine import Callback
+from termwise.selection.glm import null_model
 from termwise.selection.glm_path import GlmPath, select_glm_terms
 from termwise.selection.path import SelectionPath
 
 Floats = NDArray[np.float64]
 
 
-def cut_recipe(
+def truncate_choice(
     path: SelectionPath, k: int, stage: FirstStage | None, candidates: Candidates, choice: RecipeChoice
 ) -> tuple[FittedTerms, dict[str, Any]]:
     """Return the first k terms of a path, fitted as in the folds, and their penalty.
@@ -58,7 +58,7 @@ def cut_recipe(
         terms, attributes = truncate_glm_path(path, k, candidates)
         terms = per_unit(terms, choice.exposure)
     else:
-        terms, attributes = cut_least_squares(path, k, stage, candidates, shift)
+        terms, attributes = truncate_least_squares(path, k, stage, candidates, shift)
     if choice.limits is not None:
         terms = replace(terms, limits=choice.limits + (-np.log(choice.exposure) if shift is None else shift))
     if candidates.labels is not None:
@@ -66,6 +66,13 @@ def cut_recipe(
         labels = replace(candidates.labels, slope=slope, shift=shift)
         terms = replace(terms, candidates=replace(candidates, labels=labels), intercept=terms.intercept + shift)
     return terms, attributes
+
+
+def truncate_recipe(
+    estimator: Any, path: SelectionPath, k: int, candidates: Candidates
+) -> tuple[FittedTerms, dict[str, Any]]:
+    """Return the first k terms of the path of a fitted estimator with their weights."""
+    return truncate_choice(path, k, estimator.first_stage_, candidates, estimator.choice_)
 
 
 def per_unit(terms: FittedTerms, exposure: float) -> FittedTerms:
@@ -78,7 +85,7 @@ def per_unit(terms: FittedTerms, exposure: float) -> FittedTerms:
     return replace(terms, intercept=intercept, statistics_or_solve=replace(statistics, residuals=residuals))
 
 
-def cut_least_squares(
+def truncate_least_squares(
     path: SelectionPath, k: int, stage: FirstStage | None, candidates: Candidates, shift: Floats | None = None
 ) -> tuple[FittedTerms, dict[str, Any]]:
     """Return the first k terms of a path with the weights of both stages.
@@ -86,7 +93,7 @@ def cut_least_squares(
     With a `shift` of the intercept the terms add up to logarithms; the residuals are those of the targets themselves.
     """
     problem, solution, alpha = solve_path(path, k, intercept=True, refit=None)
-    data, rows = path.training(), problem.rows
+    data, rows = path.training, problem.rows
     root = np.sqrt(rows.sample_weight)[:, None]
     intercept = None
     if isinstance(stage, ReferenceTarget):
@@ -130,7 +137,7 @@ def filled(table: NDArray[Any]) -> NDArray[Any]:
 
 def parts_of(basis: Any) -> list[Any]:
     """Return the bases that make terms of a table."""
-    last = basis[-1] if isinstance(basis, Pipeline) else basis
+    last = last_step(basis)
     return list(last.bases_) if isinstance(last, UnionBasis) else [last]
 
 
@@ -279,13 +286,11 @@ def fit_choice(
     candidates = replace(design.candidates, one_output=design.candidates.one_output and Y.shape[1] == 1)
     if isinstance(stage, ReferenceTarget):  # the terms were selected before, in this order
         path_settings = replace(path_settings, include=np.arange(G.shape[1]))
-    elif limits := constraints_of(basis, choice.hierarchy):
-        constraints = Constraints.from_inputs(limits.get("inputs"), limits.get("signs"), G.shape[1])
-        path_settings = replace(path_settings, constraints=constraints)
+    else:
+        path_settings = replace(path_settings, constraints=constraints_of(basis, choice.hierarchy))
     if choice.loss is not None:
-        path: SelectionPath = select_glm_terms(
-            design.G, Y[used], design.weights, choice.loss, path_settings, candidates.one_output, None, callback
-        )
+        null = null_model(Y[used], design.weights, choice.loss)
+        path: SelectionPath = select_glm_terms(design.G, null, path_settings, candidates.one_output, callback)
     else:
         signal = design.Y if stage is None else stage.signal
         path = select_terms(design.G, signal, design.weights, path_settings, candidates.one_output, callback)
@@ -294,7 +299,7 @@ def fit_choice(
         size = readable_size(basis.inputs_of(path.terms[:size]), settings.readable_effects)
     margin = None if choice.labels else settings.prediction_margin
     choice = replace(choice, limits=prediction_limits(basis, Y[used], choice.loss, margin))
-    terms, attributes = cut_recipe(path, size, stage, candidates, choice)
+    terms, attributes = truncate_choice(path, size, stage, candidates, choice)
     assert choice.folds is not None
     folds = with_encoder(choice.folds, candidates, encoder if encodes else None)
     terms, procedure, choice = replace(terms, fold_models=folds), choice.procedure, replace(choice, folds=None)
@@ -307,9 +312,7 @@ def fit_choice(
     attributes |= {"categories_": encoder.categories_, "n_candidates_": max(choice.n_candidates, G.shape[1])}
     attributes["loss_"] = "squared" if choice.loss is None else choice.loss.name
     attributes["link_"] = terms.link
-    rates = targets / choice.exposure
-    path._unused = design.unused_rows(path.terms, rates)
-    return design.complete(terms, rates), attributes
+    return design.complete(terms, targets / choice.exposure, path.terms), attributes
 
 
 def quantile_targets(Y: Floats, options: RecipeOptions) -> tuple[Floats, RecipeOptions]:

@@ -51,7 +51,8 @@ from termwise.linalg.spectrum import Spectrum, best_alpha
 from termwise.linalg.two_stage import Change, leave_one_out_scores
 from termwise.recipe.dictionaries import Samples, product_kernel
 from termwise.recipe.settings import RecipeSettings
-from termwise.selection.nested import NestedModels, nested_paths
+from termwise.selection.constraints import Constraints
+from termwise.selection.nested import NestedModels, nested_path
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -296,8 +297,8 @@ class Reference:
         sample_weight: Floats,
         alpha: float,
         max_terms: int,
+        constraints: Constraints | None = None,
         before: NestedModels | None = None,
-        constraints: dict[str, Any] | None = None,
     ) -> NestedModels:
         """Select terms of a fitted basis that reproduce the predictions for samples, and for synthetic inputs.
 
@@ -305,9 +306,7 @@ class Reference:
         """
         values, weights = self.rows(sample_weight)
         every = np.vstack([X, self.X]).astype(np.float32)
-        design, limits = design_matrix(basis, every), constraints or {}
-        (models,) = nested_paths(design, [values], weights, alpha, max_terms, before, **limits)
-        return models
+        return nested_path(design_matrix(basis, every), values, weights, alpha, max_terms, constraints, before)
 
     def rows(self, sample_weight: Floats) -> tuple[Floats, Floats]:
         """Return the predictions for samples of these weights and for synthetic inputs, (n + m, q), and the weights."""
@@ -416,15 +415,18 @@ class MemberFit:
     ridge: RidgeTarget | None
 
     @classmethod
+    def from_least_squares(cls, Z: Floats, signal: Floats, targets: Floats, start: Floats, rows: WeightedRows) -> Self:
+        """Leave samples out as by least squares for the targets, whose mean is `start`, on orthogonal columns Z."""
+        U, gap = Z / np.sqrt(rows.sample_weight)[:, None], rows.gap(np.einsum("ij,ij->i", Z, Z))
+        removed = rows.single * leave_one_out(targets - signal, gap, targets - start).T
+        return cls(Z, signal, [Change(g / rows.n, U, U * g[:, None]) for g in removed], None)
+
+    @classmethod
     def from_reference(cls, model: NestedModels, targets: Floats, rows: WeightedRows) -> Self:
         """Use all terms of a path that reproduces the reference model; left out as by least squares on its terms."""
         root, k = np.sqrt(rows.sample_weight)[:, None], len(model.terms)
         same = NestedModels.from_columns(model.columns(k, root), targets, rows.sample_weight, 0.0)
-        Z, signal = same.Z.T, model.fitted(k, root)
-        gap = rows.gap(np.einsum("ij,ij->i", Z, Z))
-        removed = rows.single * leave_one_out(targets - signal, gap, targets - model.start).T
-        U = Z / root
-        return cls(Z, signal, [Change(g / rows.n, U, U * g[:, None]) for g in removed], None)
+        return cls.from_least_squares(same.Z.T, model.fitted(k, root), targets, model.start, rows)
 
     @classmethod
     def from_path(cls, model: NestedModels, targets: Floats, rows: WeightedRows, ridge: RidgeTarget | None) -> Self:
@@ -436,9 +438,7 @@ class MemberFit:
         root, Z = np.sqrt(rows.sample_weight)[:, None], model.Z.T
         U, signal = Z / root, model.fitted(len(model.terms), root)
         if ridge is None:
-            gap = rows.gap(np.einsum("ij,ij->i", Z, Z))
-            removed = rows.single * leave_one_out(targets - signal, gap, targets - model.start).T
-            return cls(Z, signal, [Change(g / rows.n, U, U * g[:, None]) for g in removed], None)
+            return cls.from_least_squares(Z, signal, targets, model.start, rows)
         scores = leave_one_out_scores(ridge, rows, Z, root * (ridge.signal - model.start), model.start)
         changes = []
         for j in range(targets.shape[1]):
@@ -482,7 +482,7 @@ class EnsembleTarget:
             if target == "ridge" and name not in ridges:
                 ridges[name] = designs[name].ridge(Y, rows.sample_weight)
             ridge = ridges[name] if target == "ridge" else None
-            (models,) = nested_paths(G, [Y if ridge is None else ridge.signal], rows.sample_weight, alpha, size)
+            models = nested_path(G, Y if ridge is None else ridge.signal, rows.sample_weight, alpha, size)
             fits.append((weight, MemberFit.from_path(models, Y, rows, ridge)))
             if size:
                 terms[name] = np.union1d(terms[name], models.terms)

@@ -186,7 +186,7 @@ def grow_path(rows: Executor, settings: Settings, one_output: bool, callback: Ca
     builder.record(Choice(-1, np.nan))
     state, path = builder.state, builder.path
     path.stop_reason = grow(state, builder.rule, builder.limit_reached, builder.after_step, builder.forced)
-    path._training = state.training(rows.model_rows())
+    path.training = replace(state.training(rows.model_rows()), by_size=builder.weights)
     if builder.defers_correlations and len(path):
         steps = zip(path.steps[1:], state.correlations(len(path)).tolist(), strict=True)
         path.steps[1:] = [replace(step, correlation=correlation) for step, correlation in steps]
@@ -277,6 +277,7 @@ class PathBuilder(PathLimits):
         self.path = SelectionPath(state.n, p, settings.fit_intercept, one_output, unresolved=state.unresolved)
         self.limit_terms(state.n, p)
         self.cost = state.cost  # of the model before the newest term
+        self.weights: dict[int, tuple[Any, Any]] = {}  # and intercepts, under former penalties
         stops_by_tcr = settings.criterion == "tcr" and settings.patience is not None
         # Computed together at the end correlations cost less and need no synchronisation. But "tcr" reads them after
         # every term, a callback may, and a new penalty rotates the columns that they follow from.
@@ -294,7 +295,7 @@ class PathBuilder(PathLimits):
         if self.settings.alpha == "reestimate":
             state.set_alpha(reestimated_alpha(state))
             k = len(state.chosen)
-            path._weights[k] = state.training().weights(k)  # the factor they come from will be replaced
+            self.weights[k] = state.training().weights(k)  # the factor they come from will be replaced
         if not forced_left and len(path) + 1 < self.limit and state.constraints is None:
             self.rule.prepare(state)
         self.record(choice, reduction, correlation)

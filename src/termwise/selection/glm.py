@@ -17,7 +17,6 @@ model: it is renewed whenever the number of terms has doubled, which costs two p
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -66,37 +65,12 @@ class GlmModels:
 
 
 def glm_path(
-    G: Any,
-    Y: Floats,
-    sample_weight: Floats,
-    loss: Loss,
-    alpha: float,
-    max_terms: int,
-    signs: NDArray[Any] | None = None,
-    inputs: Sequence[tuple[int, ...]] | None = None,
-) -> GlmModels:
-    """Choose up to `max_terms` terms for targets Y, (n, q), from candidates in an array or a `Design`.
-
-    The models have an intercept and no offset; others grow from their `null_model`, see `grow_models`.
-
-    Parameters
-    ----------
-    G : (n, p) array, sparse matrix or `Design`.
-    Y : (n, q) targets that pass `loss.check`.
-    sample_weight : (n,) frequency weights, positive.
-    loss : one of `linalg.losses`.
-    alpha : penalty of the weights of standardised columns.
-    max_terms : the most terms.
-    signs, inputs : constraints, as in `nested.nested_paths`.
-    """
-    constraints = None if signs is None and inputs is None else Constraints.from_inputs(inputs, signs)
-    return grow_models(G, null_model(Y, sample_weight, loss), alpha, max_terms, constraints)
-
-
-def grow_models(
     G: Any, null: NullModel, alpha: float, max_terms: int, constraints: Constraints | None = None
 ) -> GlmModels:
-    """Add up to `max_terms` terms to a model without any."""
+    """Add up to `max_terms` terms to a model without any, from candidates in an array, a sparse matrix or a `Design`.
+
+    The penalty alpha is that of the weights of standardised columns.
+    """
     state = GlmState(G, null, alpha, max_terms, constraints)
     grow(state, CostRule(state.least_reduction), state.limit_reached)
     return state.models()
@@ -187,7 +161,7 @@ class GlmState(NestedState):
             products = design.products(np.vstack([Z * self.root, u.T]).T)
             self.s -= np.sum(products[:, : k - known] ** 2, axis=1)
             self.s[self.chosen] = 0.0
-            self._c[:] = (products[:, k - known :] - np.outer(means, u.sum(axis=0))).T
+            self.c[:] = products[:, k - known :] - np.outer(means, u.sum(axis=0))
             self.T[known:k] = products[:, : k - known].T[: len(self.T)]
             self.refreshed = k
         self.eligible = self.s > self.least

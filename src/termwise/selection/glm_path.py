@@ -32,7 +32,7 @@ from termwise.linalg.least_squares import Solution, WeightedRows
 from termwise.linalg.losses import LOSSES, Loss
 from termwise.linalg.newton import Fit, Samples, approximate_loo, covariances, minimise
 from termwise.selection.engine import Callback, PathLimits, Settings, grow
-from termwise.selection.glm import GlmModels, GlmState, null_model
+from termwise.selection.glm import GlmModels, GlmState, NullModel
 from termwise.selection.path import SelectionPath, Step, search_effect
 from termwise.selection.rules import Choice, CostRule
 
@@ -52,7 +52,11 @@ class GlmPath(SelectionPath):
     ----------
     loss : str
         Name of the loss.
+    training : GlmTraining
+        The coordinates of the terms and the targets: the problem of any size, once the path has ended.
     """
+
+    training: GlmTraining = field(init=False, repr=False, compare=False)  # type: ignore[assignment]
 
     loss: str = ""
     dispersions: list[float] = field(default_factory=list, repr=False)
@@ -78,11 +82,6 @@ class GlmPath(SelectionPath):
     def error_name(self) -> str:  # type: ignore[override]
         """The error that "loo" estimates."""
         return {"huber": "absolute error", "quantile": "pinball loss, twice"}.get(self.loss, "deviance")
-
-    def training(self) -> GlmTraining:  # type: ignore[override]
-        """Return the coordinates of the terms and the targets: the problem of any size of the path."""
-        assert self._training is not None, "set when the path has ended"
-        return self._training
 
     def noise_level(self, size: int) -> float:
         """The dispersion that likelihood ratios of terms after `size` ones are divided by; one for classes.
@@ -228,22 +227,13 @@ class GlmPathBuilder(PathLimits):
     """Grows a path of a loss: the state of the model, its record, and when to stop."""
 
     def __init__(
-        self,
-        G: Any,
-        Y: Floats,
-        sample_weight: Floats,
-        loss: Loss,
-        settings: Settings,
-        one_output: bool,
-        offset: Floats | None,
-        callback: Callback | None,
+        self, G: Any, null: NullModel, settings: Settings, one_output: bool, callback: Callback | None
     ) -> None:
-        n, p = float(sample_weight.sum()), G.shape[1]
+        n, p = float(null.samples.sample_weight.sum()), G.shape[1]
         super().__init__(settings, callback, p)
         self.limit_terms(n, p)
-        null = null_model(Y, sample_weight, loss, offset, settings.fit_intercept)
         self.state = GlmState(G, null, float(settings.alpha), self.limit, settings.constraints)
-        q = Y.shape[1]
+        loss, q = null.loss, null.samples.Y.shape[1]
         # several quantiles of one target are not independent: their mean is compared with that of one
         dof = q - 1 if loss.coupled else 1 if loss.name == "quantile" else q
         self.outputs_per_dof = q / dof if loss.name == "quantile" else 1.0
@@ -290,27 +280,23 @@ class GlmPathBuilder(PathLimits):
 
 
 def select_glm_terms(
-    G: Any,
-    Y: Floats,
-    sample_weight: Floats,
-    loss: Loss,
-    settings: Settings,
-    one_output: bool,
-    offset: Floats | None = None,
-    callback: Callback | None = None,
+    G: Any, null: NullModel, settings: Settings, one_output: bool, callback: Callback | None = None
 ) -> GlmPath:
-    """Grow a path of a loss on validated data in memory, in an array or a `Design`; the penalty must be a number."""
-    builder = GlmPathBuilder(G, Y, sample_weight, loss, settings, one_output, offset, callback)
+    """Grow a path from the model without terms, on validated data in memory, in an array or a `Design`.
+
+    The penalty must be a number. The intercept is that of the model, whatever the settings say.
+    """
+    builder = GlmPathBuilder(G, null, settings, one_output, callback)
     state, path, rule = builder.state, builder.path, CostRule(builder.state.least_reduction)
     path.stop_reason = grow(state, rule, builder.limit_reached, builder.after_step, builder.forced)
     k, terms = len(state.chosen), state.chosen
-    path._training = GlmTraining(
+    path.training = GlmTraining(
         models=state.models(),
         V=state.V[: state.first + k].copy(),
         R=state.R[:k, :k].copy(),
         first=state.first,
         means=(state.columns.means + state.shift)[terms],
-        variances=state.given.norms[terms] / float(sample_weight.sum()),
+        variances=state.given.norms[terms] / path.n_samples,
         samples=state.samples,
         null_eta=state.null_eta,
         alpha=float(settings.alpha),

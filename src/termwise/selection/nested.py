@@ -8,7 +8,6 @@ and its `z = P g / sqrt(alpha + s)` with `t = G'z` leaves `c - t z'y` and `s - t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self
 
@@ -77,38 +76,28 @@ class NestedModels:
         return path
 
 
-def nested_paths(
+def nested_path(
     G: Any,
-    targets: Sequence[Floats],
+    Y: Floats,
     sample_weight: Floats,
     alpha: float,
     max_terms: int,
+    constraints: Constraints | None = None,
     before: NestedModels | None = None,
-    signs: NDArray[Any] | None = None,
-    inputs: Sequence[tuple[int, ...]] | None = None,
-) -> list[NestedModels]:
-    """Choose up to `max_terms` terms for each of the targets, (n, q), from candidates in an array or a `Design`.
+) -> NestedModels:
+    """Choose up to `max_terms` terms for targets, (n, q), from candidates in an array or a `Design`.
 
-    A path `before`, on the same rows for the first of the targets, is continued unless there are constraints: with
-    `signs`, (p,), the weights of all models have these signs, or any where they are 0; with the `inputs` of every
-    candidate a product of inputs is chosen only if terms of each of them alone are in the model. See `Constraints`.
+    Models `before`, of the same rows and targets, are continued unless there are constraints.
     """
-    constraints = None if signs is None and inputs is None else Constraints.from_inputs(inputs, signs)
-    root, n = np.sqrt(sample_weight)[:, None], sample_weight.sum()
     columns, shift = centred_columns(as_design(G), sample_weight)
-    means, rule, paths = columns.means, CostRule(minimum=0.0), []
-    for Y in targets:
-        start = sample_weight @ Y / n
-        state = NestedState(columns, root * (Y - start), alpha, max_terms, constraints)
-        if before is not None and constraints is None:
-            state.resume(before)
-            before = None
-        grow(state, rule, state.limit_reached)
-        k, terms = len(state.chosen), np.array(state.chosen, dtype=np.intp)
-        given = means[terms] + shift[terms]
-        Z, statistics = state.Z[:k, : len(Y)], (state._c, state.s, state.refreshed)
-        paths.append(NestedModels(terms, given, state.R[:k, :k], Z, state.zy[:k], start, statistics))
-    return paths
+    start = sample_weight @ Y / sample_weight.sum()
+    state = NestedState(columns, np.sqrt(sample_weight)[:, None] * (Y - start), alpha, max_terms, constraints)
+    if before is not None and constraints is None:
+        state.resume(before)
+    grow(state, CostRule(minimum=0.0), state.limit_reached)
+    k, terms = len(state.chosen), np.array(state.chosen, dtype=np.intp)
+    Z, statistics = state.Z[:k, : len(Y)], (state.c, state.s, state.refreshed)
+    return NestedModels(terms, (columns.means + shift)[terms], state.R[:k, :k], Z, state.zy[:k], start, statistics)
 
 
 class CentredColumns(NamedTuple):
@@ -170,8 +159,8 @@ class NestedState:
         self.columns, self.Y, self.alpha = columns, Y, np.broadcast_to(alpha, columns.norms.shape)
         self.constraints = constraints
         self.T = np.zeros((0 if constraints is None else max_terms, len(columns.norms)))  # `Z'G`, for these alone
-        self._c = columns.design.products(Y if columns.root is None else columns.root[:, None] * Y).T.copy()
-        self.c = self._c.T  # (p, q), `g'P y` of every candidate
+        products = columns.design.products(Y if columns.root is None else columns.root[:, None] * Y)
+        self.c = np.array(products, order="F")  # (p, q), `g'P y` of every candidate
         tol = DEPENDENT_COLUMN if columns.design.dtype == np.float64 else DEPENDENT_COLUMN_FLOAT32
         self.s, self.least = columns.norms.copy(), tol * columns.norms
         self.Z, self.R = np.zeros((max_terms, len(Y) + max_terms)), np.zeros((max_terms, max_terms))
@@ -191,7 +180,7 @@ class NestedState:
         inverse = sla.solve_triangular(models.R, np.eye(k), check_finite=False)
         self.Z[:k, n : n + k] = (np.sqrt(self.alpha[models.terms])[:, None] * inverse).T
         c, s, self.refreshed = models.statistics
-        self._c[...], self.s, self.chosen = c, s.copy(), models.terms.tolist()
+        self.c[...], self.s, self.chosen = c, s.copy(), models.terms.tolist()
 
     def limit_reached(self) -> str:
         """Whether the model has as many terms as it may."""
@@ -204,7 +193,7 @@ class NestedState:
             z = self.Z[k, : len(self.Y)]
             t = self.columns.design.products(z if root is None else root * z)
             self.T[k : k + 1] = t
-            self._c -= self.zy[k][:, None] * t
+            self.c -= (self.zy[k][:, None] * t).T
             self.s -= t * t
             self.s[self.chosen[k]] = 0.0
             self.refreshed += 1

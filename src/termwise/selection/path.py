@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import takewhile
@@ -78,9 +78,12 @@ class Training:
     Z: Array = None  # (n, k), columns of the model
     Y: Array = None  # (n, q), targets less their mean where there is an intercept
     sample_weight: Array = None
+    by_size: Mapping[int, tuple[Floats, Floats]] = field(default_factory=dict)  # weights under former penalties
 
     def weights(self, k: int) -> tuple[Floats, Floats]:
         """Return the weights of the first k terms, (k, q), and the intercept, (q,)."""
+        if k in self.by_size:
+            return self.by_size[k]
         w = sla.solve_triangular(self.R[:k, :k], self.zy[:k])
         return w, self.Y_mean - self.G_mean[:k] @ w
 
@@ -114,6 +117,8 @@ class SelectionPath:
         Candidates that vary by hardly more than the rounding of their entries, or by less; the latter are not used.
     refit_alphas : ndarray of shape (k + 1,) or None
         Penalties of the final weights at every size, where cross-validation has chosen them.
+    training : Training
+        The chosen columns and the targets: the least-squares problem of any size, once the path has ended.
 
     Examples
     --------
@@ -140,9 +145,7 @@ class SelectionPath:
     n_swaps: int = 0
     refit_alphas: Floats | None = None
     unresolved: NDArray[np.intp] = field(default_factory=lambda: np.empty(0, dtype=np.intp))
-    _weights: dict[int, tuple[Floats, Floats]] = field(default_factory=dict, repr=False)
-    _training: Any = field(default=None, repr=False)
-    _unused: Any = field(default=None, repr=False)  # samples of weight zero, for the residuals of estimators
+    training: Training = field(init=False, repr=False, compare=False)
 
     criteria: ClassVar[tuple[str, ...]] = tuple(CRITERIA)  # with a value at every size
     term_dof = 1  # degrees of freedom of a reduction
@@ -181,8 +184,8 @@ class SelectionPath:
             Number of terms, at most `len(path)`.
         """
         check_number("k", k, low=0, below=len(self) + 1, integer=True, remedy=f"the path has {len(self)} terms")
-        w, intercept = self._weights[k] if k in self._weights else self.training().weights(k)
-        rows = self.training().rows
+        w, intercept = self.training.weights(k)
+        rows = self.training.rows
         if rows is not None and is_foreign(rows.Y):
             w, intercept = from_host(w, rows.Y), from_host(intercept, rows.Y)
         return (w[:, 0], float(intercept[0])) if self.one_output else (w.T, intercept)
@@ -207,11 +210,6 @@ class SelectionPath:
             Number of leading terms assumed correct.
         """
         return float(np.min(self.column("loo")[size:] * np.exp(search_effect(self, size))))
-
-    def training(self) -> Training:
-        """Return the chosen columns and the targets: the least-squares problem of any size of the path."""
-        assert self._training is not None, "set when the path has ended"
-        return self._training
 
     def to_frame(self) -> Any:
         """Return the path as a pandas data frame, one row per step."""
