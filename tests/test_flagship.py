@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import oracles
+import pandas as pd
 import pytest
 from joblib import cpu_count
 from scipy.special import log_softmax
@@ -918,6 +919,40 @@ def test_a_radial_truth(rng):
     model = TermwiseRegressor().fit(X, y)
     assert model.dictionary_ in ("smooth", "relevant")
     assert model.trials_["smooth"].min() < 0.1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [0, 11])
+def test_errors_of_a_model_without_terms_are_those_of_the_mean(seed):
+    """The error of the other choices, which are not taken, was given as that of the model."""
+    rng = np.random.default_rng(seed)
+    X, labels = rng.normal(size=(120, 8)), rng.uniform(size=120) < 0.42
+    X[:3, 0] *= 30
+    model = TermwiseClassifier("accurate", dictionary="linear" if seed % 2 else "pairs").fit(X, labels)
+    p = labels.mean()
+    loss = -np.where(labels, np.log(p), np.log1p(-p))
+    assert model.n_terms_ == 0
+    assert model.cv_error_rate_ == pytest.approx(min(p, 1 - p))
+    assert model.cv_log_loss_ == pytest.approx(loss.mean(), rel=0.02)
+    assert model.cv_error_std_ == pytest.approx(loss.std() / loss.mean() / np.sqrt(120), rel=0.02, abs=3e-3)
+    y = rng.normal(size=120)
+    model = TermwiseRegressor("accurate", dictionary="linear").fit(X, y)
+    assert model.n_terms_ == 0
+    squares = (y - y.mean()) ** 2 / y.var()
+    assert model.cv_error_std_ == pytest.approx(squares.std() / np.sqrt(120), rel=0.05)
+
+
+@pytest.mark.parametrize("loss", ["poisson", "gamma"])
+def test_errors_of_a_log_link_are_finite_beside_a_far_row(loss):
+    """In the fold without the row, the logarithm of its mean is that of no float."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(100, 3))
+    X[7, 2] = 1e9
+    mean = np.exp(0.8 * X[:, 0])
+    y = rng.poisson(mean) if loss == "poisson" else rng.gamma(3, mean / 3)
+    model = TermwiseRegressor(loss=loss, dictionary="linear").fit(X, y)
+    assert np.isfinite([model.cv_error_, model.cv_error_std_, *np.concatenate(list(model.trials_.values()))]).all()
+    assert np.isfinite(model.predict_interval(X)).all()
 
 
 @pytest.mark.exhaustive
