@@ -161,6 +161,21 @@ def test_constant_training_inputs_predict_the_mean(rng):
         np.testing.assert_allclose(found.predictions(Y)[:, 10:, 0], Y[:10].mean())
 
 
+@pytest.mark.parametrize("as_frame", [False, True])
+def test_intervals_where_inputs_are_constant_in_a_fold(as_frame, rng):
+    X, y = np.zeros((40, 2)), rng.normal(size=40)
+    X[:, 1] = np.nan if as_frame else 0.0
+    X[3] = 1.0, 2.0
+    inputs = pd.DataFrame(X, columns=["a", "b"]) if as_frame else X
+    model = TermwiseRegressor(1, dictionary="linear").fit(inputs, y)
+    for normalised in (False, True):
+        ends = np.array(model.predict_interval(inputs, normalised=normalised))
+        frozen = np.array(model.predictor_.predict_interval(inputs, normalised=normalised))
+        np.testing.assert_allclose(frozen, ends, rtol=1e-12)
+        np.testing.assert_allclose(ends[:, 10:], np.repeat(ends[:, 10:11], 30, axis=1))  # equal inputs
+        assert ((ends[0] < y) & (y < ends[1])).mean() > 0.8
+
+
 @pytest.mark.parametrize("stratified", [False, True])
 def test_folds_depend_on_the_content_of_rows_alone(stratified, rng):
     X = rng.integers(0, 4, size=(60, 3)).astype(float)
