@@ -279,6 +279,18 @@ def test_quantiles_of_several_outputs_are_not_sorted(estimator, rng):
     np.testing.assert_allclose(model.predictor_.predict(X), model.predict(X))
 
 
+@pytest.mark.parametrize("estimator", [ForwardRegressor(), TermwiseRegressor(dictionary="linear")])
+@pytest.mark.parametrize(("loss", "power"), [("poisson", 1), ("gamma", 2)])
+def test_scores_are_those_of_predictions_also_far_outside(loss, power, estimator, rng):
+    X = rng.normal(size=(60, 2))
+    y = 1.0 + rng.poisson(np.exp(X[:, 0]))
+    model = clone(estimator).set_params(loss=loss).fit(X, y)
+    X[0, 0] = 2000.0
+    assert model.score(X, y) == pytest.approx(d2_tweedie_score(y, model.predict(X), power=power), rel=1e-6)
+    X[0, 0] = -2000.0  # where the prediction is zero, of which the deviance is infinite
+    assert np.isfinite(model.score(X, y))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("unit", [1e-8, 1e-4, 1e4])
 @pytest.mark.parametrize(
