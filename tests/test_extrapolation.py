@@ -35,7 +35,7 @@ from termwise import (
     diagnostics,
     load_predictor,
 )
-from termwise.basis import TableEncoder
+from termwise.basis import LevelMeans, TableEncoder
 from termwise.deploy import c
 from termwise.deploy import onnx as graph
 from termwise.deploy.steps import apply
@@ -411,6 +411,21 @@ def test_a_sum_of_a_linear_and_a_nonlinear_model_has_limits(rng):
     assert np.isinf(linear.clip_ranges()).all()
     far = np.array([[0.0, 0.0, 0.0], [0.0, 0.0, 50.0]])
     assert union.clipped(far).tolist() == [False, True]
+
+
+@pytest.mark.slow
+def test_functions_of_means_of_levels_have_limits(rng):
+    levels = rng.integers(0, 25, size=(200, 2))
+    table = pd.DataFrame(levels, columns=["city", "street"]).astype(str)
+    targets = rng.normal(size=(25, 2))[levels, [0, 1]].sum(axis=1) + 0.1 * rng.normal(size=200)
+    model = TermwiseRegressor(dictionary="additive", target="data").fit(table, targets)
+    np.testing.assert_allclose(model.predictor_.limits[:, 0], extended(targets), rtol=1e-12)
+    for one in model.fitted_terms_.fold_models.models:
+        assert one.limits is not None
+    assert TermwiseRegressor(dictionary="linear").fit(table, targets).predictor_.limits is None
+    bounded, linear = (LevelMeans(AnovaBasis(k, order=1), [0, 1]).fit(levels, targets) for k in (3, 0))
+    assert UnionBasis.of([linear, bounded]).is_bounded
+    assert not UnionBasis.of([linear]).is_bounded
 
 
 def test_effects_add_up_to_the_prediction_before_it_is_clipped():

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import oracles
+import pandas as pd
 import pytest
 from joblib import cpu_count
 from scipy.special import log_softmax
@@ -158,6 +159,21 @@ def test_constant_training_inputs_predict_the_mean(rng):
     for found in next(cross_validate([(AnovaBasis(), folds)], 2, BOTH, ALPHA)):
         np.testing.assert_allclose(found.predictions(Y)[:, :10, 0], Y[10:].mean())
         np.testing.assert_allclose(found.predictions(Y)[:, 10:, 0], Y[:10].mean())
+
+
+@pytest.mark.parametrize("as_frame", [False, True])
+def test_intervals_where_inputs_are_constant_in_a_fold(as_frame, rng):
+    X, y = np.zeros((40, 2)), rng.normal(size=40)
+    X[:, 1] = np.nan if as_frame else 0.0
+    X[3] = 1.0, 2.0
+    inputs = pd.DataFrame(X, columns=["a", "b"]) if as_frame else X
+    model = TermwiseRegressor(1, dictionary="linear").fit(inputs, y)
+    for normalised in (False, True):
+        ends = np.array(model.predict_interval(inputs, normalised=normalised))
+        frozen = np.array(model.predictor_.predict_interval(inputs, normalised=normalised))
+        np.testing.assert_allclose(frozen, ends, rtol=1e-12)
+        np.testing.assert_allclose(ends[:, 10:], np.repeat(ends[:, 10:11], 30, axis=1))  # equal inputs
+        assert ((ends[0] < y) & (y < ends[1])).mean() > 0.8
 
 
 @pytest.mark.parametrize("stratified", [False, True])
@@ -918,6 +934,40 @@ def test_a_radial_truth(rng):
     model = TermwiseRegressor().fit(X, y)
     assert model.dictionary_ in ("smooth", "relevant")
     assert model.trials_["smooth"].min() < 0.1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [0, 11])
+def test_errors_of_a_model_without_terms_are_those_of_the_mean(seed):
+    """The error of the other choices, which are not taken, was given as that of the model."""
+    rng = np.random.default_rng(seed)
+    X, labels = rng.normal(size=(120, 8)), rng.uniform(size=120) < 0.42
+    X[:3, 0] *= 30
+    model = TermwiseClassifier("accurate", dictionary="linear" if seed % 2 else "pairs").fit(X, labels)
+    p = labels.mean()
+    loss = -np.where(labels, np.log(p), np.log1p(-p))
+    assert model.n_terms_ == 0
+    assert model.cv_error_rate_ == pytest.approx(min(p, 1 - p))
+    assert model.cv_log_loss_ == pytest.approx(loss.mean(), rel=0.02)
+    assert model.cv_error_std_ == pytest.approx(loss.std() / loss.mean() / np.sqrt(120), rel=0.02, abs=3e-3)
+    y = rng.normal(size=120)
+    model = TermwiseRegressor("accurate", dictionary="linear").fit(X, y)
+    assert model.n_terms_ == 0
+    squares = (y - y.mean()) ** 2 / y.var()
+    assert model.cv_error_std_ == pytest.approx(squares.std() / np.sqrt(120), rel=0.05)
+
+
+@pytest.mark.parametrize("loss", ["poisson", "gamma"])
+def test_errors_of_a_log_link_are_finite_beside_a_far_row(loss):
+    """In the fold without the row, the logarithm of its mean is that of no float."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(100, 3))
+    X[7, 2] = 1e9
+    mean = np.exp(0.8 * X[:, 0])
+    y = rng.poisson(mean) if loss == "poisson" else rng.gamma(3, mean / 3)
+    model = TermwiseRegressor(loss=loss, dictionary="linear").fit(X, y)
+    assert np.isfinite([model.cv_error_, model.cv_error_std_, *np.concatenate(list(model.trials_.values()))]).all()
+    assert np.isfinite(model.predict_interval(X)).all()
 
 
 @pytest.mark.exhaustive

@@ -279,6 +279,39 @@ def test_quantiles_of_several_outputs_are_not_sorted(estimator, rng):
     np.testing.assert_allclose(model.predictor_.predict(X), model.predict(X))
 
 
+@pytest.mark.parametrize("estimator", [ForwardRegressor(), TermwiseRegressor(dictionary="linear")])
+@pytest.mark.parametrize(("loss", "power"), [("poisson", 1), ("gamma", 2)])
+def test_scores_are_those_of_predictions_also_far_outside(loss, power, estimator, rng):
+    X = rng.normal(size=(60, 2))
+    y = 1.0 + rng.poisson(np.exp(X[:, 0]))
+    model = clone(estimator).set_params(loss=loss).fit(X, y)
+    X[0, 0] = 2000.0
+    assert model.score(X, y) == pytest.approx(d2_tweedie_score(y, model.predict(X), power=power), rel=1e-6)
+    X[0, 0] = -2000.0  # where the prediction is zero, of which the deviance is infinite
+    assert np.isfinite(model.score(X, y))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("unit", [1e-8, 1e-4, 1e4])
+@pytest.mark.parametrize(
+    ("loss", "level"), [("gamma", 0.5), ("huber", 0.5), ("quantile", 0.5), ("quantile", (0.1, 0.9))]
+)
+def test_the_unit_of_targets_does_not_matter(loss, level, unit, rng):
+    """Paths end where no term lowers the loss by a small share of it; both have the same unit."""
+    X = rng.normal(size=(80, 8))
+    y = np.exp(0.5 * X[:, 0] + 0.2 * X[:, 1] + 0.3 * rng.normal(size=80))
+    model = ForwardRegressor(loss=loss, quantile=level, criterion=None)
+    one, other = (clone(model).fit(X, scale * y) for scale in (1.0, unit))
+    assert one.n_terms_ == 8
+    np.testing.assert_array_equal(other.support_, one.support_)
+    np.testing.assert_allclose(other.predict(X), unit * one.predict(X), rtol=1e-9)
+    auto = TermwiseRegressor(loss=loss, quantile=level, dictionary="linear")
+    one, other = (clone(auto).fit(X, scale * y) for scale in (1.0, unit))
+    np.testing.assert_allclose(other.predict(X), unit * one.predict(X), rtol=1e-9)
+    for title, errors in one.trials_.items():
+        np.testing.assert_allclose(other.trials_[title], errors, rtol=1e-9)
+
+
 def test_the_unit_of_exposures_does_not_matter(rng):
     X, exposure = rng.normal(size=(120, 2)), rng.uniform(0.2, 20.0, size=120)
     y, weight = rng.poisson(exposure * np.exp(0.5 * X[:, 0])), rng.integers(1, 4, size=120)

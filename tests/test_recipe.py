@@ -34,6 +34,7 @@ from termwise import (
     TermwiseRegressor,
     UnionBasis,
 )
+from termwise._arrays import evenly
 from termwise.recipe import RecipeSettings
 from termwise.recipe.bootstrap import BootstrapChoices
 from termwise.recipe.choice import contenders
@@ -680,6 +681,34 @@ def test_a_rare_missing_value_may_be_in_one_fold(rng):
     X = rng.normal(size=(60, 2))
     X[3, 1] = NAN
     assert np.isfinite(TermwiseRegressor().fit(X, X[:, 0]).predict(X)).all()
+
+
+@pytest.mark.parametrize("make", [np.asarray, pd.DataFrame])
+@pytest.mark.parametrize(("dictionary", "target"), [("linear", "data"), ("smooth", "data"), ("auto", "pooled")])
+def test_a_rare_missing_value_may_be_in_a_row_that_nothing_is_chosen_on(dictionary, target, make, rng):
+    X = rng.normal(size=(120, 2))
+    y = X[:, 0] ** 2 + X[:, 1] + 0.1 * rng.normal(size=120)
+    row = np.setdiff1d(np.arange(120), [*evenly(120, 60), *evenly(120, 80)])[5]
+    X[row, 1] = NAN
+    few_rows = with_settings(TermwiseRegressor, choice_rows=60, path_rows=80)
+    model = few_rows("accurate", dictionary=dictionary, target=target).fit(make(X), y)
+    predicted, (lower, upper) = model.predict(make(X)), model.predict_interval(make(X))
+    assert lower[row] < predicted[row] < upper[row]
+    frozen = model.predictor_
+    np.testing.assert_allclose(frozen.predict(make(X)), predicted, rtol=1e-9)
+    np.testing.assert_allclose(frozen.predict_interval(make(X)), [lower, upper], rtol=1e-9)
+
+
+@pytest.mark.parametrize("make", [np.asarray, pd.DataFrame])
+@pytest.mark.parametrize("estimator", [TermwiseRegressor, TermwiseClassifier])
+def test_missing_values_in_rows_of_weight_zero(estimator, make, rng):
+    X = rng.normal(size=(70, 2))
+    y = X[:, 0] + X[:, 1] ** 2 + 0.3 * rng.normal(size=70)
+    y = y > 0.5 if estimator is TermwiseClassifier else y
+    X[65, 0] = NAN
+    model = estimator(dictionary="additive").fit(make(X), y, sample_weight=np.arange(70) < 60)
+    expected = estimator(dictionary="additive").fit(make(X[:60]), y[:60])
+    np.testing.assert_allclose(model.predict(make(X[:60])), expected.predict(make(X[:60])), rtol=1e-9)
 
 
 @pytest.mark.slow

@@ -290,6 +290,7 @@ WHEN = {
     "pandas": pd.to_datetime(pd.Series(DATES)),
     "with a time zone": pd.to_datetime(pd.Series(DATES)).dt.tz_localize("America/New_York"),
     "objects": pd.Series([date(2021, 1, 4), date(2024, 12, 31), None], dtype=object),
+    "Arrow dates": pd.to_datetime(pd.Series(DATES)).astype("date32[pyarrow]"),
     "polars dates": pl.Series(DATES).str.to_date(),
     "polars times": pl.Series(DATES).str.to_datetime().dt.replace_time_zone("Asia/Tokyo"),
 }

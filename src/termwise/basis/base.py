@@ -189,6 +189,11 @@ class Basis(TransformerMixin, BaseEstimator, ABC):
         """
         return np.outer([-np.inf, np.inf], np.ones(self.n_features_in_))
 
+    @property
+    def is_bounded(self) -> bool:
+        """Whether some functions of the fitted basis, the nonlinear ones, do not go on outside the training range."""
+        return bool(np.isfinite(self.clip_ranges()).any())
+
     def clipped(self, X: ArrayLike) -> NDArray[np.bool_]:
         """Return which samples have an input outside the training range that is clipped for a function.
 

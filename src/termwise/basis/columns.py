@@ -24,6 +24,7 @@ DAY = np.timedelta64(1, "D") / np.timedelta64(1, "us")  # microseconds
 DATE_PARTS = ("time", "year", "season_sin", "season_cos", "weekday", "hour")  # `hour` is last: only of times
 YEAR_DAYS = 365.2425  # of the Gregorian calendar, on average
 DATE_TYPES = ("datetime64", "Datetime", "Date", "date32", "timestamp")  # beginnings of names of types
+ARROW_DATES = ("date32", "date64")  # those without a time, and without the methods of times
 
 # Names of identifiers; those that measurements may have, too, mean one only if the values are consecutive.
 IDENTIFIER = re.compile(r"(row[ _.]?)?(id|ids|names?|uuid|guid)|.*[ _.]id", re.IGNORECASE)
@@ -100,7 +101,7 @@ def as_days(column: Any) -> Floats:
     if getattr(getattr(column, "dtype", None), "kind", "O") in "fiu":
         return np.asarray(column, dtype=np.float64)
     clock: Any = getattr(column, "dt", None)
-    if hasattr(clock, "tz_localize"):
+    if hasattr(clock, "tz_localize") and not str(column.dtype).startswith(ARROW_DATES):
         column = clock.tz_localize(None)
     elif getattr(getattr(column, "dtype", None), "time_zone", None) is not None:
         column = clock.replace_time_zone(None)
@@ -113,7 +114,7 @@ def as_days(column: Any) -> Floats:
 
 def _without_zone(value: Any) -> Any:
     """Return a date, or a string of one, as NumPy takes it; None for a missing one."""
-    if value is None or value != value:
+    if value is None or (value == value) is not True:  # NaN, NaT and NA
         return None
     value = datetime.fromisoformat(value) if isinstance(value, str) else value
     return value.replace(tzinfo=None) if isinstance(value, datetime) else value

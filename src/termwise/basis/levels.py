@@ -331,6 +331,11 @@ class LevelMeans(Basis):
         ends[:, self.columns_] = np.array([[-np.inf], [np.inf]])
         return ends
 
+    @property
+    def is_bounded(self) -> bool:
+        """Whether some functions do not go on outside the training range, which for means of levels is theirs."""
+        return self.basis_.is_bounded
+
     def _names(self, inputs: list[str]) -> list[str]:
         names = [f"mean({name})" if j in self.columns_ else name for j, name in enumerate(inputs)]
         sources = self.sources()[len(inputs) :]

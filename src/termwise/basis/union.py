@@ -247,6 +247,11 @@ class UnionBasis(Basis):
         lows, highs = zip(*[super().clip_ranges(), *ends], strict=True)
         return np.array([np.max(lows, axis=0), np.min(highs, axis=0)])
 
+    @property
+    def is_bounded(self) -> bool:
+        """Whether some functions of one of the parts do not go on outside the training range."""
+        return any(basis.is_bounded for basis in self.bases_)
+
     def _names(self, inputs: list[str]) -> list[str]:
         names = [name for basis in self.bases_ for name in basis.get_feature_names_out(inputs)]
         return [names[place] for place in self.places_]

@@ -229,7 +229,7 @@ def score_regressor(self: Any, X: ArrayLike, y: ArrayLike, sample_weight: ArrayL
     eta = np.sort(eta, axis=1) if terms.link == "sorted" else eta
     Y = np.zeros_like(eta) + as_columns(check_targets(y))
     loss = self.path_.training.models.losses[self.n_terms_]
-    weights = check_counts(sample_weight, len(Y))
+    weights, eta = check_counts(sample_weight, len(Y)), loss.within_range(eta)
     loss.check(Y)
     null = loss.null_eta(Y, weights, np.zeros((len(Y), 1))) + np.zeros_like(Y)
     total = float(weights @ loss.deviance(Y, null))

@@ -72,8 +72,8 @@ default="auto"
         Missing values (NaN, None, null) of an input: "indicator" adds the indicator of missing values to the
         candidates, and makes the other functions of the input zero where it is missing; nothing is imputed. "error"
         refuses them. Of an input that is complete in `fit` no effect of missing values is known: `predict` puts them at
-        its mean, or among the categories not seen, and warns; frozen models and exports refuse them, unless
-        `Predictor.with_fill` says what to fill in.
+        its mean, or among the categories not seen, and warns; models of arrays without any missing value refuse them,
+        and so do frozen models and exports, unless `Predictor.with_fill` says what to fill in.
     monotone : dict, default=None
         Inputs, by name or number, whose effect must not decrease, +1, or not increase, -1. See `AnovaBasis`.
     hierarchy : bool, default=False

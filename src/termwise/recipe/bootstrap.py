@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Self
 
@@ -29,6 +29,15 @@ class ProcedureError:
     null_loss: float  # of labels: negative log-likelihood of the class frequencies
     error_rate: float | None  # of labels: share of misclassified samples
     sizes: NDArray[np.intp]  # number of terms chosen in each bootstrap sample
+
+    @classmethod
+    def from_losses(cls, trial: Trial, losses: Floats, wrong: Floats | None, sizes: NDArray[np.intp]) -> Self:
+        """Return the means over the samples of a trial of their losses and, of labels, of their misclassifications."""
+        share, n = trial.share, float(trial.sample_weight.sum())
+        error = float(share @ losses)
+        standard_error = float(np.sqrt(share @ (losses - error) ** 2 / n))
+        rate = None if wrong is None else float(share @ wrong)
+        return cls(error, standard_error, trial.null_loss, rate, sizes)
 
 
 @dataclass(frozen=True)
@@ -126,28 +135,28 @@ class BootstrapChoices:
 
     def error(self) -> ProcedureError:
         """Return the mean loss of the chosen models over the rows left out, of labels also out of the calibration."""
-        first, rate = self.trials[0], None
-        share, Y, n = first.share, first.Y, float(first.sample_weight.sum())
+        first, wrong = self.trials[0], None
         if first.labels:
             slope, shift = self.overconfidence
-            losses = left_out_losses(self.parts, Y, first.sample_weight, slope, shift) / first.null_loss
-            wrong = np.sum([weight * misclassified(scores + shift, Y) for scores, weight in self.parts], axis=0)
-            rate = float(share @ wrong)
+            losses = left_out_losses(self.parts, first.Y, first.sample_weight, slope, shift) / first.null_loss
+            wrong = np.sum([weight * misclassified(scores + shift, first.Y) for scores, weight in self.parts], axis=0)
         else:
             losses = np.sum([weight * self.trials[i].losses[k] for (i, k), weight in self.weights().items()], axis=0)
-        error = float(share @ losses)
-        standard_error = float(np.sqrt(share @ (losses - error) ** 2 / n))
-        return ProcedureError(error, standard_error, first.null_loss, rate, self.sizes)
+        return ProcedureError.from_losses(first, losses, wrong, self.sizes)
 
 
-def null_error(trial: Trial) -> float:
-    """Return the cross-validated error without terms; of labels that of class frequencies, each sample left out."""
+def null_error(trial: Trial, sizes: NDArray[np.intp]) -> ProcedureError:
+    """Return the cross-validated error without terms; of labels that of class frequencies, each sample left out.
+
+    The class predicted is the most frequent one of all samples.
+    """
     if not trial.labels:
-        return float(trial.errors[0])
+        return ProcedureError.from_losses(trial, trial.losses[0], None, sizes)
     nothing, weight = np.zeros_like(trial.Y), trial.sample_weight
     parts = [(nothing, np.ones(len(nothing)))]
-    losses = left_out_losses(parts, trial.Y, weight, *calibrate(nothing, trial.Y, weight))
-    return float(trial.share @ losses) / trial.null_loss
+    slope, shift = calibrate(nothing, trial.Y, weight)
+    losses = left_out_losses(parts, trial.Y, weight, slope, shift) / trial.null_loss
+    return ProcedureError.from_losses(trial, losses, misclassified(nothing + shift, trial.Y), sizes)
 
 
 def explains(trial: Trial, n_terms: int, settings: RecipeSettings) -> bool:
@@ -186,9 +195,9 @@ def choose_corrected(
     procedure = bootstrap.error()
     if options.size in SMALL_SIZES:
         best, n_terms = median_choice(trials, best, n_terms, procedure.sizes, settings)
-    null = null_error(best)
-    if isinstance(options.size, str) and procedure.error >= null and not explains(best, n_terms, settings):
-        n_terms, procedure = 0, replace(procedure, error=null)
+    null = null_error(best, procedure.sizes)
+    if isinstance(options.size, str) and procedure.error >= null.error and not explains(best, n_terms, settings):
+        n_terms, procedure = 0, null
     return best, n_terms, bootstrap, procedure
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from termwise._arrays import Array, as_columns, different_rows, evenly
 from termwise.basis import Basis, UnionBasis
-from termwise.basis.base import design_matrix
+from termwise.basis.base import design_matrix, expect_missing
 from termwise.design import EVERY, Design, as_design
 from termwise.linalg.least_squares import WeightedRows
 from termwise.recipe.choice import RecipeChoice
@@ -45,11 +45,13 @@ def fit_candidates(
     part, Y, sample_weight = X if every else X[used], as_columns(y)[used], sample_weight[used]
     if choice.target == "pooled":
         basis, G, stage = fit_ensemble(choice, Samples(part, Y.astype(np.float64), sample_weight), settings)
+        expect_missing(basis, X)
         return basis, G if every else all_rows(basis, X, used, G), stage
     (basis,) = choice.bases.values()
     some = evenly(len(used), settings.path_rows)
     rows = part if len(some) == len(used) else part[some]
     training = TrainingDesign.fit(basis, rows, Y[some].astype(np.float64), sample_weight[some])
+    expect_missing(training.basis, X)  # in rows of weight zero, and those that the terms are not selected on
     if choice.target in REFERENCES:
         samples = Samples(part, Y.astype(np.float64), sample_weight)
         return fit_to_reference(choice, training.basis, X, samples, some, settings)

@@ -252,7 +252,7 @@ def final_choice(
                         hierarchy=options.hierarchy, alternatives=alternatives, n_candidates=n_candidates,
                         path_settings=Settings("cost", alpha, max_terms=length),
                         procedure=procedure, calibration=calibration,
-                        folds=fold_models(best, n_terms, inflation, options.exposure).with_scales(search.folds[0].X),
+                        folds=fold_models(best, n_terms, inflation, options.exposure, search.folds[0].X),
                         )  # fmt: skip
 
 
@@ -303,10 +303,11 @@ def link_of(model: RecipeOptions | Trial) -> str:
     return "identity" if model.loss is None or model.labels else model.loss.link
 
 
-def fold_models(trial: Trial, n_terms: int, inflation: float, exposure: float) -> FoldModels:
-    """Return the models of the first cross-validation at a size, with their residuals; inputs are encoded.
+def fold_models(trial: Trial, n_terms: int, inflation: float, exposure: float, X: Floats) -> FoldModels:
+    """Return the models of the first cross-validation at a size, with their residuals; inputs X are encoded.
 
-    Targets per mean exposure become those per unit of exposure.
+    Targets per mean exposure become those per unit of exposure. Without a basis, where all inputs are constant, the
+    candidates are the inputs, of which none is chosen.
 
     Residuals of the best of many models are too small: they are multiplied by the root of the corrected error over that
     of the model.
@@ -319,10 +320,11 @@ def fold_models(trial: Trial, n_terms: int, inflation: float, exposure: float) -
         weights, intercept = path.weights(n_terms)
         k = len(weights)
         basis = None if path.terms is None else path.terms.take(np.arange(k))
-        candidates = Candidates(basis, k, one_output=Y.shape[1] == 1, n_features=0)
+        n_candidates = X.shape[1] if basis is None else k
+        candidates = Candidates(basis, n_candidates, one_output=Y.shape[1] == 1, n_features=0)
         limits = None if path.limits is None else path.limits + shift
         models.append(FittedTerms(candidates, np.arange(k), weights, intercept + shift, link=link, limits=limits))
         fold[~path.train] = place
     responses = LINKS[link](first.prediction(size, Y) + shift)
     Y = np.exp(Y) if trial.link == "log" else Y / exposure
-    return FoldModels(tuple(models), fold, inflation * (Y - responses), trial.sample_weight)
+    return FoldModels(tuple(models), fold, inflation * (Y - responses), trial.sample_weight).with_scales(X)

@@ -413,7 +413,7 @@ def prediction_limits(basis: Basis, Y: Floats, loss: Loss | None, margin: float 
     logarithmic link it is one of logarithms, and from below there is no limit but that of the logarithms of floats.
     Functions that go on outside the range of the training inputs, as linear ones do, have no limits.
     """
-    if margin is None or not np.isfinite(basis.clip_ranges()).any():
+    if margin is None or not basis.is_bounded:
         return None
     low, high = Y.min(axis=0), Y.max(axis=0)
     low, high = low - margin * (high - low), high + margin * (high - low)

@@ -111,17 +111,22 @@ def truncate_least_squares(
     return replace(terms, intercept=intercept if shift is None else intercept + shift), {"alpha_": alpha}
 
 
-def with_encoder(folds: FoldModels, candidates: Candidates, encoder: TableEncoder | None) -> FoldModels:
-    """Return fold models of encoded inputs as models of the table itself."""
+def with_encoder(
+    folds: FoldModels, candidates: Candidates, encoder: TableEncoder | None, encoded: NDArray[Any]
+) -> FoldModels:
+    """Return fold models of encoded inputs as models of the table itself, some of whose rows the folds may lack."""
     models = []
     if encoder is not None:  # the model itself has warned
         encoder = copy.copy(encoder).set_params(new_missing="mean")
     for model in folds.models:
         basis = model.candidates.basis
+        if basis is not None:
+            expect_missing(basis, encoded)
         if encoder is not None:
             none = ColumnSubset(encoder, np.arange(0))
             basis = none if basis is None else Pipeline([("table", encoder), ("terms", basis)])
-        own = replace(candidates, basis=basis, n_candidates=len(model.chosen))
+        n_candidates = candidates.n_features if basis is None else len(model.chosen)
+        own = replace(candidates, basis=basis, n_candidates=n_candidates)
         models.append(replace(model, candidates=own))
     return replace(folds, models=tuple(models))
 
@@ -301,7 +306,7 @@ def fit_choice(
     choice = replace(choice, limits=prediction_limits(basis, Y[used], choice.loss, margin))
     terms, attributes = truncate_choice(path, size, stage, candidates, choice)
     assert choice.folds is not None
-    folds = with_encoder(choice.folds, candidates, encoder if encodes else None)
+    folds = with_encoder(choice.folds, candidates, encoder if encodes else None, encoded)
     terms, procedure, choice = replace(terms, fold_models=folds), choice.procedure, replace(choice, folds=None)
     attributes |= {"cv_error_": procedure.error, "cv_error_std_": procedure.standard_error}
     if choice.labels:

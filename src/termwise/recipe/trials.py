@@ -80,7 +80,8 @@ class Trial:
         """Loss of every sample for each of some predictions, (k, n, q)."""
         Y, share = self.Y, self.share
         if not self.labels and self.loss is not None:
-            return np.stack([self.loss.error(Y, eta) for eta in predictions]) / self.null_loss
+            bounded = map(self.loss.within_range, predictions)  # as responses are: exponentials would overflow
+            return np.stack([self.loss.error(Y, eta) for eta in bounded]) / self.null_loss
         if not self.labels:
             if self.link == "log":
                 Y, predictions = LINKS["log"](Y), self.factors(predictions) * LINKS["log"](predictions)
