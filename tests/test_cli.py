@@ -758,7 +758,8 @@ def test_rows_at_the_limits_of_predictions_and_several_outputs(n_outputs, tmp_pa
         assert f"clipped to limits in {limited.sum()} rows" in words(invoke("explain", model, rows))
     else:
         assert result.exit_code == 1
-        assert "must have one output to be explained, got 2: use termwise.diagnostics.contributions" in words(result)
+        assert "must have one output to be explained, got 2: " in words(result)
+        assert "use termwise.diagnostics.contributions in Python." in words(result)
         new.rename(columns={"a": "lower_2"}).assign(a=new["a"]).to_csv(rows, index=False)
         result = invoke("predict", model, rows, "--keep", "lower_2", "--interval", "0.8")
         assert "lower_2 cannot be kept, since it is the name of a result" in words(result)

@@ -105,8 +105,8 @@ def run_explain(
         raise UsageError("termwise explain requires a model of independent rows, got one of a time series: its report "
                          "shows the terms.")  # fmt: skip
     if not (saved.predictor.classes or saved.predictor._program.linear.one_output):
-        raise ValueError(f"{model} must have one output to be explained, got {len(saved.predictor.intercept)}: use "
-                         "termwise.diagnostics.contributions in Python.")  # fmt: skip
+        raise ValueError(f"{model} must have one output to be explained, got {len(saved.predictor.intercept)}: "
+                         "use termwise.diagnostics.contributions in Python.")  # fmt: skip
     table = saved.read(data, keep)
     kept = kept_columns(table, keep, (*EXPLAINED, *(RECORD if console.as_json else ())))
     columns = kept | saved.predict(table, proba=False)
