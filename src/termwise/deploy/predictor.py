@@ -385,8 +385,8 @@ class Predictor(Exports):
 
         Of a classifier, they are those of `decision_function`. They are exact: the formulas of the terms are
         differentiated. An input outside the range of the training data, for which terms are evaluated at the boundary
-        of that range, has no effect on them there. At kinks, as at the end of that range, it is the derivative from the
-        right.
+        of that range, has no effect on them there, and at one of its `limits` a prediction has a gradient of zero. At
+        kinks, as at the end of that range, it is the derivative from the right.
 
         Parameters
         ----------
