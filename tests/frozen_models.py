@@ -59,7 +59,7 @@ Y_LEVELS = Y + 3.0 * (LEVELS[:, 4:] % 3)
 EQUAL = np.random.default_rng(3).uniform(-2, 2, size=(80, 2)) * [1.0, 0.2] @ [[1.0, 1.0], [0.0, 1.0]]
 LOWEST, HIGHEST = EQUAL.min(axis=0), EQUAL.max(axis=0)
 CORNERS = np.vstack(
-    [EQUAL[:20], [[0.9 * a, 0.8 * b] for a in (LOWEST[0], HIGHEST[0]) for b in (LOWEST[1], HIGHEST[1])]]
+    [[[0.9 * a, 0.8 * b] for a in (LOWEST[0], HIGHEST[0]) for b in (LOWEST[1], HIGHEST[1])], EQUAL[:20]]
 )
 PRODUCT = EQUAL.prod(axis=1) + 0.05 * np.random.default_rng(4).normal(size=80)
 

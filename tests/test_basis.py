@@ -21,6 +21,7 @@ import termwise._arrays
 from termwise import (
     AnovaBasis,
     BasisRidge,
+    ForwardClassifier,
     ForwardRegressor,
     FourierBasis,
     LagBasis,
@@ -132,6 +133,22 @@ def test_fourier_basis_equals_the_definition(rng):
 def test_fourier_basis_default_period_is_twice_the_range():
     basis = FourierBasis().fit([[0.0, 7.0], [2.0, 7.0]])
     assert basis.periods_.tolist() == [4.0, 1.0]
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_sines_that_are_zero_at_all_samples_are_left_out(dtype, rng):
+    hours = rng.permutation(np.arange(48) % 24)
+    table = np.column_stack([hours, 0.1 + 0.2 * (hours > 11), rng.uniform(size=48)]).astype(dtype)
+    basis = FourierBasis(12, period=[24.0, 0.4, 1.0]).fit(table)
+    names, values = list(basis.get_feature_names_out()), basis.transform(table)
+    assert [f"sin{k}(x0)" in names for k in (1, 11, 12)] == [True, True, False]
+    assert [name for name in names if "x1" in name] == [f"cos{k}(x1)" for k in range(1, 13)]
+    assert len([name for name in names if "x2" in name]) == 24
+    assert np.abs(values).max(axis=0).min() > 0.5
+    # a classifier, whose penalty is on standardised columns, would have weights of 1e16, and any score between samples
+    labels = table[:, 1] + table[:, 2] > 0.7
+    model = ForwardClassifier(FourierBasis()).fit(table[:, 1:], labels)
+    assert np.abs(model.decision_function([[0.2, 0.5], [0.1 + 1e-9, 0.5]])).max() < 20
 
 
 def test_logistic_basis_equals_the_definition(rng):

@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from frozen_models import CORNERS, EQUAL, PRODUCT
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import r2_score
@@ -24,7 +25,7 @@ from typer.testing import CliRunner
 
 import termwise
 import termwise.__main__
-from termwise import AnovaBasis, ForwardRegressor, NarxRegressor, load_predictor
+from termwise import AnovaBasis, ForwardRegressor, NarxRegressor, TermwiseRegressor, load_predictor
 from termwise.cli import BasisName, app
 from termwise.cli.console import Console, StepCounter, UsageError, handle_errors
 from termwise.cli.fit import OPTIONS, FitOptions, make_basis
@@ -727,6 +728,41 @@ def test_terms_that_add_up_to_logarithms(tmp_path):
     found = pd.read_csv(io.StringIO(printed.stdout))
     total = found["base"] + found.filter(like="effect of ").sum(axis=1)
     assert np.allclose(np.exp(total), found["prediction"])
+
+
+@pytest.mark.parametrize("n_outputs", [1, 2])
+def test_rows_at_the_limits_of_predictions_and_several_outputs(n_outputs, tmp_path):
+    fitted, new = (pd.DataFrame(table, columns=["a", "b"]) for table in (EQUAL, CORNERS))
+    targets = PRODUCT if n_outputs == 1 else np.column_stack([PRODUCT, -2 * PRODUCT])
+    estimator = TermwiseRegressor(2, dictionary="pairs", target="data").fit(fitted, targets)
+    model, rows = tmp_path / "model.json", tmp_path / "new.csv"
+    estimator.predictor_.save(model)
+    new.to_csv(rows, index=False)
+    expected = estimator.predict(new).reshape(len(new), -1)
+    limited = np.isin(expected, estimator.predictor_.limits).any(axis=1)
+    assert 0 < limited.sum() < len(new)
+    printed = invoke("predict", model, rows, "--keep", "a")
+    assert f"{limited.sum()} of 24 rows predicted at a limit, which the sum of the terms is beyond" in words(printed)
+    found, names = pd.read_csv(io.StringIO(printed.stdout)), ["prediction", "lower", "upper"]
+    if n_outputs == 2:
+        names = ["prediction_1", "prediction_2", "lower_1", "lower_2", "upper_1", "upper_2"]
+    assert list(found) == ["a", *names[:n_outputs]]
+    np.testing.assert_allclose(found[names[:n_outputs]], expected)
+    record = json.loads(invoke("predict", model, rows, "--interval", "0.8", "--json").stdout)
+    assert record["rows_limited"] == limited.sum()
+    ends = np.hstack([end.reshape(len(new), -1) for end in estimator.predict_interval(new, coverage=0.8)])
+    np.testing.assert_allclose(np.transpose([record[name] for name in names]), np.hstack([expected, ends]))
+    result = invoke("explain", model, rows, "--json")
+    if n_outputs == 1:
+        assert json.loads(result.stdout)["rows_limited"] == limited.sum()
+        assert f"clipped to limits in {limited.sum()} rows" in words(invoke("explain", model, rows))
+    else:
+        assert result.exit_code == 1
+        assert "must have one output to be explained, got 2: " in words(result)
+        assert "use termwise.diagnostics.contributions in Python." in words(result)
+        new.rename(columns={"a": "lower_2"}).assign(a=new["a"]).to_csv(rows, index=False)
+        result = invoke("predict", model, rows, "--keep", "lower_2", "--interval", "0.8")
+        assert "lower_2 cannot be kept, since it is the name of a result" in words(result)
 
 
 def test_explain_needs_independent_rows(folder, tmp_path):

@@ -387,6 +387,18 @@ def test_predictions_between_the_training_samples_have_limits(columns, tmp_path)
     assert np.isfinite([lower, upper]).all()
 
 
+@pytest.mark.parametrize("link", ["identity", "log"])
+def test_residuals_of_samples_of_weight_zero_are_those_of_the_clipped_predictions(link):
+    inputs, targets = np.vstack([EQUAL, CORNERS]), np.append(PRODUCT, np.ones(len(CORNERS)))
+    targets = np.exp(targets) if link == "log" else targets
+    weight = np.repeat([1.0, 0.0], [len(EQUAL), len(CORNERS)])
+    model = TermwiseRegressor(2, dictionary="pairs", target="data", link=link).fit(inputs, targets, weight)
+    for one in (model, model.at(1)):
+        expected = (targets - one.predict(inputs))[weight == 0]
+        np.testing.assert_allclose(one.loo_residuals_[weight == 0], expected, rtol=1e-9)
+        assert np.isin(one.predictor_.linear_predictor(CORNERS), one.predictor_.limits).any()
+
+
 def test_limits_are_those_of_the_training_part_in_each_fold():
     model = TermwiseRegressor(2, dictionary="pairs", target="data").fit(EQUAL, PRODUCT)
     folds = model.fitted_terms_.fold_models

@@ -268,6 +268,20 @@ def test_onnx_takes_missing_values(model, tmp_path):
         numbers.predictor_.export(tmp_path / "other.onnx")
 
 
+def test_onnx_cannot_tell_missing_values_from_the_empty_string(tmp_path):
+    pytest.importorskip("onnx")
+    table = pd.DataFrame({"k": ["", "a", None, "b"] * 10, "u": np.arange(40.0)})
+    predictor = BasisRidge(TableEncoder(), alpha=1e-9).fit(table, np.tile([0.0, 1.0, 5.0, 2.0], 10)).predictor_
+    message = r"categories of k must not have the empty string in ONNX if they may be missing, got \['', 'a', 'b'\]"
+    for refused in (predictor, predictor.with_fill({"k": "a"})):
+        with pytest.raises(ValueError, match=message):
+            refused.export(tmp_path / "m.onnx")
+    filled = predictor.with_fill({"k": ""})
+    filled.export(tmp_path / "m.onnx")
+    found = run_onnx((tmp_path / "m.onnx").read_bytes(), table.fillna(""), np.float64)["prediction"]
+    np.testing.assert_allclose(np.ravel(found), filled.predict(table), atol=1e-9)
+
+
 def test_clipped_inputs_are_told_beside_missing_ones(model):
     rows = new_rows()[:2].assign(weight=99.0)
     clipped = pd.DataFrame(model.predictor_.clipped(rows), columns=model.predictor_.input_names)

@@ -41,6 +41,7 @@ from termwise import (
     RadialBasis,
     SmoothBasis,
     TermwiseClassifier,
+    TermwiseRegressor,
     load_predictor,
     report,
 )
@@ -215,6 +216,14 @@ def test_frames_are_read_by_name():
     np.testing.assert_array_equal(predictor.predict(polar), expected)
     np.testing.assert_array_equal(predictor.predict(case.rows), expected)
     np.testing.assert_array_equal(predictor.predict(FRAME.to_numpy(dtype=object)), expected)
+
+
+def test_lists_may_hold_categories_that_no_term_uses():
+    table = FRAME[["speed", "kind"]]
+    predictor = TermwiseRegressor(dictionary="linear").fit(table, 2 * FRAME["speed"]).predictor_
+    assert predictor.used_inputs == ["speed"]
+    rows = table.astype(object).to_numpy().tolist()
+    np.testing.assert_array_equal(predictor.predict(rows), predictor.predict(table))
 
 
 def test_arrays_of_all_kinds():

@@ -14,7 +14,16 @@ from scipy.spatial.distance import pdist
 from test_formulas import LAGGED, MISSING, SINGLE_ROWS
 
 import termwise
-from termwise import AnovaBasis, BasisRidge, ForwardRegressor, FourierBasis, Predictor, RadialBasis, suggest
+from termwise import (
+    AnovaBasis,
+    BasisRidge,
+    ForwardRegressor,
+    FourierBasis,
+    Predictor,
+    RadialBasis,
+    TermwiseRegressor,
+    suggest,
+)
 
 pytestmark = pytest.mark.xdist_group("frozen")
 RNG = np.random.default_rng(0)
@@ -52,6 +61,21 @@ def test_bounds_are_attained(basis):
     assert 0 <= attained[0] - lower <= 0.05 * spread
     assert 0 <= upper - attained[1] <= 0.05 * spread
     assert predictor.bounds(BOX, tol=0.01, max_boxes=1)[0] <= lower
+
+
+def test_points_of_bounds_are_in_the_box_also_in_inputs_that_no_term_uses():
+    table = FRAME[["speed", "kind", "load"]]
+    predictor = TermwiseRegressor(dictionary="linear").fit(table, 2 * FRAME["load"]).predictor_
+    assert predictor.used_inputs == ["load"]
+    box = [(100.0, 300.0), "w", (-1.0, 2.0)]
+    lower, upper, lowest, highest = predictor.bounds(box, return_points=True)
+    np.testing.assert_allclose([lowest, highest], [[200.0, 2.0, -1.0], [200.0, 2.0, 2.0]], rtol=1e-9)
+    for less in ({"load": (-1.0, 2.0)}, [None, None, (-1.0, 2.0)]):
+        found = predictor.bounds(less, return_points=True)
+        assert found[:2] == (lower, upper)
+        assert found[2].tolist() == [0.0, 0.0, lowest[2]]
+    with pytest.raises(ValueError, match="box must have two finite numbers low <= high for speed, got"):
+        predictor.bounds([(3.0, 1.0), "w", (-1.0, 2.0)])
 
 
 def test_bounds_of_several_outputs_links_and_categories():

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
 from termwise._checks import check_choice, check_number
+from termwise._numerics import ROUNDING_SHARE
 from termwise.basis.base import Basis
 from termwise.basis.expressions import dot, evaluate, logistic, variable, z
 from termwise.basis.inputs import BOUNDED_EXTRAPOLATIONS, InputStatistics, check_positive, clip, input_ranges
@@ -23,7 +24,8 @@ class FourierBasis(Basis):
     """Sines and cosines of every input.
 
     For each input and each harmonic `k = 1, ..., n_harmonics`: `sin(2 pi k (x - x0) / period)` and the cosine, with
-    `x0` the smallest training value.
+    `x0` the smallest training value. A sine that is zero at all samples, as of an input with two values and the default
+    period, is left out.
 
     Parameters
     ----------
@@ -79,6 +81,16 @@ class FourierBasis(Basis):
         self.columns_ = np.repeat(np.arange(d), 2 * self.n_harmonics)
         self.harmonics_ = np.tile(np.repeat(np.arange(1, self.n_harmonics + 1), 2), d)
         self.phases_ = np.tile([0.0, np.pi / 2], d * self.n_harmonics)  # cos(a) = sin(a + pi/2)
+        cosines = np.ones((d, self.n_harmonics), dtype=bool)
+        self._restrict(np.flatnonzero(np.stack([~self._vanishing_sines(X), cosines], axis=-1)))
+
+    def _vanishing_sines(self, X: NDArray[Any]) -> NDArray[np.bool_]:
+        """Return which sines are zero at all samples except for rounding, which large weights would turn into terms."""
+        harmonics = np.arange(1, self.n_harmonics + 1)
+        turns = evaluate(TURNS, {"z": X, "origins": self.origins_, "periods": self.periods_})
+        largest = np.column_stack([np.abs(np.sin(2 * np.pi * k * turns)).max(axis=0) for k in harmonics])
+        size = np.abs(self.ranges_ / self.periods_).max(axis=0)  # of the inputs, whose rounding counts, in turns
+        return largest <= ROUNDING_SHARE[X.dtype] * 2 * np.pi * np.outer(size, harmonics)
 
     def evaluate(self, X: NDArray[Any]) -> NDArray[Any]:
         """Return the design matrix of valid inputs.

@@ -176,8 +176,9 @@ def predict(
 
     Columns are selected by name; others are ignored unless they are kept with --id or --keep. If the table has the
     target too, the predictions are scored. Rows outside the range of the training data are counted, with the inputs
-    concerned, and so are categories that the fit did not have: such a row is predicted without an effect of it. A time
-    series is predicted one step ahead; where its target ends, predictions are fed back.
+    concerned, and so are categories that the fit did not have: such a row is predicted without an effect of it, and
+    predictions at a limit. A time series is predicted one step ahead; where its target ends, predictions are fed back.
+    Several outputs are columns prediction_1, prediction_2 and so on.
 
     Examples
     --------

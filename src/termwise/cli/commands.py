@@ -34,7 +34,7 @@ RESULTS = ("prediction", "lower", "upper", "outside range", "unseen levels")  # 
 EXPLAINED = ("prediction", "base")  # columns of `termwise explain`, with those of the effects
 COMPUTED = ("probability of ", "effect of ")  # beginnings of their names
 RECORD = ("command", "model", "data", "output", "rows", "rows_clipped", "inputs_clipped", "rows_extrapolated",
-          "inputs_extrapolated", "rows_unseen")  # what --json prints beside the columns  # fmt: skip
+          "inputs_extrapolated", "rows_limited", "rows_unseen")  # what --json prints beside the columns  # fmt: skip
 MAX_TERMS_SHOWN = 20  # of each list of `termwise compare`
 MAX_ROWS_LISTED = 10  # rows in which predictions differ most
 BAR_LENGTH = 30  # characters
@@ -60,11 +60,10 @@ def run_predict(
     check_predict(saved, proba, interval)
     with console.step(f"predicting {data.name}"):
         table = saved.read(data, keep)
-        kept = kept_columns(table, keep, (*RESULTS, *(RECORD if console.as_json else ())))
-        columns = kept | saved.predict(table, proba)
-        if interval is not None:
-            columns |= saved.intervals(table, interval)
-        clipped, unseen = saved.clipped(table), saved.unseen(table)
+        ends = {} if interval is None else saved.intervals(table, interval)
+        columns = saved.predict(table, proba) | ends
+        columns = kept_columns(table, keep, (*RESULTS, *columns, *(RECORD if console.as_json else ()))) | columns
+        clipped, limited, unseen = saved.clipped(table), saved.limited(table), saved.unseen(table)
         outside = saved.extrapolated(table) | clipped
         if details:
             columns |= {"outside range": names_by_row(outside, table.n_rows),
@@ -73,16 +72,18 @@ def run_predict(
         write_file(out, serialise(columns, out.suffix))
     console.print_notes(table.notes)
     where = "" if out is None else f" in {out}"
-    console.print(f"{counted(table.n_rows, 'prediction')}{where}{saved.score(table, columns['prediction'])}")
+    score = saved.score(table, columns["prediction"]) if "prediction" in columns else ""  # of one output
+    console.print(f"{counted(table.n_rows, 'prediction')}{where}{score}")
     if saved.lags and (empty := np.isnan(columns["prediction"])).any():
         console.print(f"{empty.sum()} of {counted(table.n_rows, 'row')} without a prediction: values of the "
                       f"{counted(saved.past, 'row')} before, which it reads, are missing")  # fmt: skip
-    if interval is not None and not np.all(np.isfinite([columns["lower"], columns["upper"]])):
+    if not all(np.isfinite(values).all() for values in ends.values()):
         console.print(f"the fit had too few samples for intervals that cover {interval:.0%}: some of their "
                       "ends are infinite")  # fmt: skip
     linear = {name: rows for name, rows in outside.items() if name not in clipped}
     rows_clipped = print_outside(table, clipped, "terms were evaluated at the boundary", console)
     rows_extrapolated = print_outside(table, linear, "linear terms were extrapolated", console)
+    print_limited(table, limited, console)
     print_unseen(table, unseen, console)
     if out is None and not console.as_json:
         sys.stdout.write(serialise(columns, ".csv").decode())
@@ -90,6 +91,7 @@ def run_predict(
     return {"command": "predict", "model": str(model), "data": str(data), "output": None if out is None else str(out),
             "rows": table.n_rows, "rows_clipped": rows_clipped, "inputs_clipped": list(clipped),
             "rows_extrapolated": rows_extrapolated, "inputs_extrapolated": list(linear),
+            "rows_limited": int(limited.sum()),
             "rows_unseen": {name: int(rows.sum()) for name, rows in unseen.items()}, **predictions}  # fmt: skip
 
 
@@ -102,6 +104,9 @@ def run_explain(
     if saved.lags:
         raise UsageError("termwise explain requires a model of independent rows, got one of a time series: its report "
                          "shows the terms.")  # fmt: skip
+    if not (saved.predictor.classes or saved.predictor.one_output):
+        raise ValueError(f"{model} must have one output to be explained, got {len(saved.predictor.intercept)}: "
+                         "use termwise.diagnostics.contributions in Python.")  # fmt: skip
     table = saved.read(data, keep)
     kept = kept_columns(table, keep, (*EXPLAINED, *(RECORD if console.as_json else ())))
     columns = kept | saved.predict(table, proba=False)
@@ -116,8 +121,7 @@ def run_explain(
         write_file(out, serialise(columns, out.suffix))
     what = "score of the class" if classes else "prediction"
     what = "logarithm of the prediction" if saved.predictor.link == "log" and not classes else what
-    limits, sums = saved.predictor.limits, found.base + found.values.sum(axis=1)
-    n_limited = 0 if limits is None else int(np.any((sums < limits[0]) | (sums > limits[1]), axis=1).sum())
+    n_limited = int(saved.limited(table).sum())
     clipped = f", clipped to limits in {counted(n_limited, 'row')}" if n_limited else ""
     console.print(f"{what} = base + the sum of the effects{clipped}, for {counted(table.n_rows, 'row')}"
                   + ("" if out is None else f", in {out}"))  # fmt: skip
@@ -125,7 +129,8 @@ def run_explain(
     if out is None and not console.as_json:
         sys.stdout.write(serialise(columns, ".csv").decode())
     return {"command": "explain", "model": str(model), "data": str(data), "output": None if out is None else str(out),
-            "rows": table.n_rows, **{name: plain_list(values) for name, values in columns.items()}}  # fmt: skip
+            "rows": table.n_rows, "rows_limited": n_limited,
+            **{name: plain_list(values) for name, values in columns.items()}}  # fmt: skip
 
 
 def plain_list(values: Any) -> list[Any]:
@@ -177,6 +182,13 @@ def print_outside(table: Table, inputs: dict[str, Any], action: str, console: Co
         console.print(f"{rows.sum()} of {counted(table.n_rows, 'row')} outside the range of the training data in "
                       f"{listed(list(inputs))}: {action}; first in {table.location(int(np.argmax(rows)))}")  # fmt: skip
     return int(rows.sum())
+
+
+def print_limited(table: Table, rows: NDArray[np.bool_], console: Console) -> None:
+    """Print how many rows have a prediction at a limit."""
+    if rows.any():
+        console.print(f"{rows.sum()} of {counted(table.n_rows, 'row')} predicted at a limit, which the sum of the "
+                      f"terms is beyond; first in {table.location(int(np.argmax(rows)))}")  # fmt: skip
 
 
 def print_unseen(table: Table, unseen: dict[str, Any], console: Console) -> None:

@@ -76,7 +76,7 @@ class SavedModel:
         return found
 
     def predict(self, table: Table, proba: bool) -> dict[str, Any]:
-        """Return a column of predictions, in the order of the table, and with `proba` one per class.
+        """Return predictions in the order of the table, a column for each output, and with `proba` one per class.
 
         A row of a series whose past is not complete has none: NaN.
         """
@@ -89,7 +89,7 @@ class SavedModel:
             predicted = np.r_[predicted, self.predictor.free_run(fill_breaks(X), n_past)[n_past:]]
         if self.lags and (broken := after_breaks(X, self.target, n_past, self.past)).any():
             predicted = np.where(broken, np.nan, predicted)
-        columns = {"prediction": predicted[np.argsort(order, kind="stable")]}
+        columns = columns_by_output("prediction", predicted[np.argsort(order, kind="stable")])
         if proba:
             probabilities = self.predictor.predict_proba(X)
             columns |= {f"probability of {label}": probabilities[:, j]
@@ -106,7 +106,7 @@ class SavedModel:
         """Return the ends of prediction intervals; the models of the folds may use other inputs than the terms."""
         X, _ = self.inputs(table, every=True)
         lower, upper = self.predictor.predict_interval(X, coverage=coverage)
-        return {"lower": lower, "upper": upper}
+        return columns_by_output("lower", lower) | columns_by_output("upper", upper)
 
     def clipped(self, table: Table) -> dict[str, Any]:
         """Return which rows lie outside the range of the training data and are clipped, by the inputs that do.
@@ -118,6 +118,14 @@ class SavedModel:
         found = np.zeros((len(X), len(self.predictor.inputs)), dtype=bool)
         found[order[:n_past]] = self.predictor.clipped(X.iloc[:n_past])
         return {name: rows for name, rows in zip(self.predictor.input_names, found.T, strict=True) if rows.any()}
+
+    def limited(self, table: Table) -> NDArray[np.bool_]:
+        """Return which rows have a prediction at a limit, beyond which the terms add up to."""
+        limits = self.predictor.limits
+        if limits is None:
+            return np.zeros(table.n_rows, dtype=bool)
+        outputs = self.predictor.linear_predictor(self.inputs(table)[0]).reshape(table.n_rows, -1)
+        return np.any((outputs <= limits[0]) | (outputs >= limits[1]), axis=1)
 
     def extrapolated(self, table: Table) -> dict[str, Any]:
         """Return which rows lie outside the range of the training data, by the inputs that do, also of linear terms.
@@ -169,6 +177,11 @@ class SavedModel:
         y = column.values[order[kept]]
         y = y.astype(np.asarray(classes).dtype) if classes else y
         return X.iloc[kept].reset_index(drop=True), pd.Series(y, name=target)
+
+
+def columns_by_output(name: str, values: NDArray[Any]) -> dict[str, Any]:
+    """Return a column, or of several outputs one for each, numbered from 1."""
+    return {name: values} if values.ndim == 1 else {f"{name}_{i}": one for i, one in enumerate(values.T, start=1)}
 
 
 def after_breaks(X: Any, target: str, n_past: int, past: int) -> NDArray[np.bool_]:

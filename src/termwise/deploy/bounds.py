@@ -31,9 +31,10 @@ N_STARTS = 128  # points at which a search for the lowest prediction begins
 
 
 def read_box(inputs: Sequence[Input], used: Iterable[int], box: Any) -> list[tuple[float, float]]:
-    """Return the ends of every input, positions of categories among them, or raise; (0, 0) of inputs not in use.
+    """Return the ends of every input, positions of categories among them, or raise.
 
     A box is a mapping from names to pairs (low, high), or to one value, or a sequence of these in the order of inputs.
+    Inputs not in use may have no entry, or None, and are zero then; with one, the points that are found lie inside it.
     """
     names = [one.name for one in inputs]
     if not isinstance(box, Mapping):
@@ -52,7 +53,10 @@ def read_box(inputs: Sequence[Input], used: Iterable[int], box: Any) -> list[tup
             f"{listing(names[j] for j in used)}."
         )
     wanted = set(used)
-    return [read_ends(one, box[one.name]) if j in wanted else (0.0, 0.0) for j, one in enumerate(inputs)]
+    return [
+        read_ends(one, box[one.name]) if j in wanted or box.get(one.name) is not None else (0.0, 0.0)
+        for j, one in enumerate(inputs)
+    ]
 
 
 def read_ends(one: Input, given: Any) -> tuple[float, float]:

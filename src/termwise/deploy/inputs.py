@@ -296,7 +296,7 @@ class InputSchema(Record):
         """Return a frame as it is, and anything else as an array with a column for every input."""
         if is_frame(X):
             return X
-        mixed = isinstance(X, list | tuple) and any(self.inputs[j].kind != "number" for j in self.used)
+        mixed = isinstance(X, list | tuple) and any(one.kind != "number" for one in self.inputs)
         X = check_table(to_host(X) if is_foreign(X) else np.array(X, dtype=object) if mixed else X)
         X = sp.csc_array(X) if sp.issparse(X) else np.asarray(X)
         if X.ndim != 2 or X.shape[1] != len(self.inputs):

@@ -265,6 +265,11 @@ def _category_number(one: Input, graph: Graph, name: str) -> str:
             "column with astype(str) before the fit, or use with_fill."
         )
     if kind is str:  # a missing string is empty
+        if "" in keys and (one.missing or one.fill is not None) and one.fill != "":
+            raise ValueError(
+                f"categories of {one.name} must not have the empty string in ONNX if they may be missing, got {keys!r}"
+                f": rename it before the fit, or use with_fill({{{one.name!r}: ''}})."
+            )
         if "" not in keys:
             numbers.append((-2 if one.missing else -1) if one.fill is None else keys.index(one.fill))
             keys.append("")

@@ -410,8 +410,8 @@ class Predictor(Exports):
 
         Of a classifier, they are those of `decision_function`. They are exact: the formulas of the terms are
         differentiated. An input outside the range of the training data, for which terms are evaluated at the boundary
-        of that range, has no effect on them there. At kinks, as at the end of that range, it is the derivative from the
-        right.
+        of that range, has no effect on them there, and at one of its `limits` a prediction has a gradient of zero. At
+        kinks, as at the end of that range, it is the derivative from the right.
 
         Parameters
         ----------
@@ -450,8 +450,8 @@ class Predictor(Exports):
         Parameters
         ----------
         box : mapping or sequence
-            For each input in use a pair (low, high), or one value, by its name; or a sequence in the order of `inputs`.
-            Categories have one value.
+            For each input a pair (low, high), or one value, by its name; or a sequence in the order of `inputs`.
+            Categories have one value. Inputs that no term uses may be left out, or be None.
         tol : float, default=1e-3
             Tolerance, as a share of the range of each group of terms.
         max_boxes : int, default=2000
@@ -464,8 +464,8 @@ class Predictor(Exports):
         lower, upper : float or ndarrays of shape (q,)
             The bounds.
         at_lowest, at_highest : ndarrays of shape (d,) or (q, d)
-            Inputs of the lowest and of the highest prediction found, numbers of categories among them; only with
-            `return_points=True`.
+            Inputs of the lowest and of the highest prediction found, numbers of categories among them; those that no
+            term uses are in the middle of the box, or zero if it does not have them. Only with `return_points=True`.
 
         Examples
         --------

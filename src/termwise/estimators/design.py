@@ -111,8 +111,8 @@ class UnusedRows:
     def complete(self, terms: FittedTerms) -> FittedTerms:
         """Add the residuals of these samples to a model of the first terms of the path."""
         statistics = terms.statistics
-        fitted = self.columns[:, : len(terms.chosen)] @ terms.weights
-        own = from_host(self.targets, fitted) - terms.respond(fitted + terms.fitted_intercept, fitted.dtype)
+        outputs = terms.limited(self.columns[:, : len(terms.chosen)] @ terms.weights + terms.fitted_intercept)
+        own = from_host(self.targets, outputs) - terms.respond(outputs, outputs.dtype)
         residuals = zeros((len(self.rows) + len(self.used), own.shape[1]), own)
         residuals = put_at(put_at(residuals, self.rows, own), self.used, statistics.residuals)
         return replace(terms, statistics_or_solve=replace(statistics, residuals=residuals))
