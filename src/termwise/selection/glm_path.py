@@ -14,6 +14,8 @@ of counts, the criteria are
     tcr : the last term, up to the leave-one-out minimum, whose likelihood ratio, its reduction of twice the loss over
           phi, exceeds what the best of as many noise columns reaches: Hagiwara 2014 (28) with the chi-squared
           distribution of as many degrees of freedom as a term has weights.
+
+Criteria have one dispersion for all outputs, standard errors that of each.
 """
 
 from __future__ import annotations
@@ -175,13 +177,16 @@ class GlmTraining:
         left_out, dof = approximate_loo(loss, V, alpha * Q, samples, fit, self.null_eta)
         numbers, joint = measure(loss, samples, fit.eta, left_out, dof), to_weights @ fit.a
         f, (n_rows, q) = samples.sample_weight, samples.Y.shape
-        n, dispersion = float(f.sum()), numbers["dispersion"] * loss.deviance_unit
+        n, dispersions = float(f.sum()), np.ones(q)  # of outputs, which may have noise of different sizes
+        if not loss.fixed_dispersion:
+            gradients, curvature = squares_and_curvature(loss, samples, fit.eta, left_out)
+            dispersions = gradients / curvature
         solution = GlmSolution(
             weights=joint[1:],
             factors=(),
             B=np.empty((n_rows, 0)),
-            sse=np.full(q, dispersion * (n - dof)),
-            loo=np.sqrt(dispersion * f)[:, None] * np.ones(q),
+            sse=dispersions * (n - dof),
+            loo=np.sqrt(f[:, None] * dispersions),
             dof=dof,
             freedom=n - dof,
             covariance=to_weights @ covariances(loss, V, alpha * Q, samples, fit) @ to_weights.T,
@@ -210,9 +215,8 @@ def measure(loss: Loss, samples: Samples, eta: Floats, left_out: Floats, dof: fl
     n, errors, deviance = float(f.sum()), loss.error(Y, left_out), float(f @ loss.deviance(Y, eta))
     dispersion = 1.0
     if not loss.fixed_dispersion:
-        curvature = float((f @ loss.curvature(Y, eta)).sum())
-        gradients = float((f @ loss.gradient(Y, left_out) ** 2).sum())
-        dispersion = gradients / max(curvature, np.finfo(np.float64).tiny) / loss.deviance_unit
+        gradients, curvature = squares_and_curvature(loss, samples, eta, left_out)
+        dispersion = float(gradients.sum() / curvature.sum()) / loss.deviance_unit
     loo = float(f @ errors) / n
     spread = max(float(f @ errors**2) / n - loo**2, 0.0)
     return {
@@ -222,6 +226,13 @@ def measure(loss: Loss, samples: Samples, eta: Floats, left_out: Floats, dof: fl
         "loo_se": float(np.sqrt(spread / n)),
         "bic": (deviance + np.log(n) * dispersion * dof * Y.shape[1]) / n,
     }
+
+
+def squares_and_curvature(loss: Loss, samples: Samples, eta: Floats, left_out: Floats) -> tuple[Floats, Floats]:
+    """Squared leave-one-out gradients and curvature of every output, (q,), summed: their quotient is the dispersion."""
+    gradients, curvature = loss.gradient(samples.Y, left_out), loss.curvature(samples.Y, eta)
+    tiny = np.finfo(np.float64).tiny
+    return samples.sample_weight @ gradients**2, np.maximum(samples.sample_weight @ curvature, tiny)
 
 
 class GlmPathBuilder(PathLimits):
