@@ -518,6 +518,18 @@ def test_leave_one_out_of_many_classes_neglects_their_coupling(monkeypatch, rng)
     np.testing.assert_allclose(found.effective_dof_, exact.effective_dof_, rtol=0.2)  # eight classes are not many
 
 
+@pytest.mark.parametrize("unit", [1e-12, 1e-6, 1e6])
+@pytest.mark.parametrize("loss", ["huber", "quantile"])
+@pytest.mark.parametrize("estimator", [ForwardRegressor, TermwiseRegressor])
+def test_the_unit_of_the_targets_does_not_matter(estimator, loss, unit):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(80, 4))
+    y = X[:, 0] - 0.5 * X[:, 2] + 0.3 * rng.normal(size=80)
+    one, other = (estimator(loss=loss).fit(X, targets) for targets in (y, unit * y))
+    assert one.support_.tolist() == other.support_.tolist()
+    np.testing.assert_allclose(other.predict(X) / unit, one.predict(X), rtol=1e-6)
+
+
 @pytest.mark.parametrize("loss", ["poisson", "gamma"])
 def test_standard_errors_of_several_outputs_are_those_of_each(loss, rng):
     """Outputs may have noise of different sizes: with the same terms each has the dispersion of a fit to it alone."""

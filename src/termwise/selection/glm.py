@@ -152,7 +152,7 @@ class GlmState(NestedState):
         self.V, self.Q = np.empty((first + max_terms, n)), np.zeros((first, first))
         self.V[:first] = V
         self.coefs, self.starts = np.zeros((max_terms + 1, max_terms, q)), np.zeros((max_terms + 1, q))
-        deviance = float(f @ self.loss.deviance(self.samples.Y, self.fit.eta))
+        deviance = self.loss.deviance_unit * float(f @ self.loss.deviance(self.samples.Y, self.fit.eta))
         self.least_reduction = NEWTON_DECREMENT * max(deviance, NULL_DEVIANCE_MIN * float(f.sum()) * self.loss.scale**2)
         columns = self._in_metric()
         super().__init__(columns, self._descent() / self.root[:, None], 0.0, max_terms, constraints)
