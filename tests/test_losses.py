@@ -530,6 +530,22 @@ def test_the_unit_of_the_targets_does_not_matter(estimator, loss, unit):
     np.testing.assert_allclose(other.predict(X) / unit, one.predict(X), rtol=1e-6)
 
 
+@pytest.mark.parametrize("p", [20, 200])
+def test_noise_seldom_has_terms_with_the_loss_of_huber(p):
+    """As with the squared loss; a threshold that falls with the residuals makes more and more terms significant."""
+    rng = np.random.default_rng(1)
+    sizes = [ForwardRegressor(loss="huber").fit(rng.normal(size=(100, p)), rng.normal(size=100)).n_terms_
+             for _ in range(40)]  # fmt: skip
+    assert np.mean(np.array(sizes) > 0) < 0.5
+    assert max(sizes) <= 6
+    found = []
+    for _ in range(10):
+        X = rng.normal(size=(150, p))
+        y = X[:, :3] @ [2.0, 1.0, 0.6] + rng.standard_t(3, size=150)
+        found.append(np.isin([0, 1, 2], ForwardRegressor(loss="huber").fit(X, y).support_).mean())
+    assert np.mean(found) > 0.9
+
+
 @pytest.mark.parametrize("loss", ["poisson", "gamma"])
 def test_standard_errors_of_several_outputs_are_those_of_each(loss, rng):
     """Outputs may have noise of different sizes: with the same terms each has the dispersion of a fit to it alone."""

@@ -90,13 +90,20 @@ class GlmPath(SelectionPath):
         """The dispersion that likelihood ratios of terms after `size` ones are divided by; one for classes.
 
         That of quantiles is the one of the model of `size` terms: it depends on the density of the residuals at the
-        quantile, which terms that fit noise raise.
+        quantile, which terms that fit noise raise. That of Huber's loss falls twice with terms that fit noise: the
+        errors do, and so does the threshold that they are clipped at, a multiple of the scale of the residuals, which
+        also falls with the degrees of freedom. The square of the correction keeps as many terms of pure noise as with
+        the squared loss (60 draws of 100 samples and 20, 50 and 200 candidates).
         """
         if LOSSES[self.loss].fixed_dispersion:
             return 1.0
         if self.loss == "quantile":
             return self.dispersions[size]
-        return float(np.min(np.array(self.dispersions[size:]) * np.exp(search_effect(self, size))))
+        dispersions, optimism = np.array(self.dispersions[size:]), search_effect(self, size)
+        if self.loss == "huber":
+            free = np.maximum(self.n_samples - self.column("dof")[size:], 1.0)
+            optimism = 2 * (optimism + np.log(free[0] / free))
+        return float(np.min(dispersions * np.exp(optimism)))
 
 
 @dataclass(frozen=True)
