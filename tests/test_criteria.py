@@ -89,6 +89,14 @@ def test_included_terms_do_not_count_as_searched():
     assert 21 <= path.choose("tcr") <= 23
 
 
+def test_a_term_after_many_useless_included_ones_is_tested(rng):
+    """More of them than `tcr_sequential` tests at a time: the first candidate with a score is tested all the same."""
+    G = rng.normal(size=(100, 40))
+    y = 3 * G[:, 35] + 2 * G[:, 30] + 0.3 * rng.normal(size=100)
+    model = ForwardRegressor(include=range(15), criterion="tcr_sequential").fit(G, y)
+    assert model.support_.tolist() == [*range(15), 35, 30]
+
+
 def test_correlation_along_the_path_by_definition(rng):
     G = rng.normal(size=(40, 1)) + rng.normal(size=(40, 12))
     path = forward_path(G, rng.normal(size=40), alpha=0, max_terms=4)

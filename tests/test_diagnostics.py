@@ -32,6 +32,7 @@ from termwise import (
     RadialBasis,
     TermwiseClassifier,
     TermwiseRegressor,
+    UnionBasis,
     diagnostics,
     report,
 )
@@ -234,6 +235,31 @@ def test_a_pipeline(sample):
     facts = diagnostics.facts(pipeline, X, y)
     np.testing.assert_allclose(facts["fit"]["fitted"][0], pipeline.predict(X), rtol=1e-5, atol=1e-5)
     assert "from sklearn.pipeline import Pipeline" in facts["reproduce"]
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        ForwardRegressor(AnovaBasis(), include=np.array([0])),
+        BasisRidge(make_pipeline(StandardScaler(), RadialBasis(width=2.0))),
+        make_pipeline(StandardScaler(), ForwardRegressor(UnionBasis([RadialBasis(), AnovaBasis()]))),
+        CriterionSearch(BasisRidge(RadialBasis()), {"basis__width": [1.0, 2.0]}),
+        TermwiseRegressor(max_terms=3),
+    ],
+    ids=lambda estimator: type(estimator).__name__,
+)
+def test_the_lines_of_python_fit_the_model_again(estimator, weighted, sample):
+    X, y = sample
+    estimator = clone(estimator)
+    step = f"{estimator.steps[-1][0]}__" if hasattr(estimator, "steps") else ""
+    weights = 1.0 + np.arange(len(y)) % 3
+    estimator.fit(X, y, **({f"{step}sample_weight": weights} if weighted else {}))
+    lines = diagnostics.facts(estimator, X, y)["reproduce"]
+    assert ("sample_weight" in lines) == weighted
+    variables = {"X": X, "y": y, "sample_weight": weights}
+    exec(lines, variables)
+    np.testing.assert_allclose(variables["model"].predict(X), estimator.predict(X))
 
 
 @pytest.mark.parametrize("model", [ForwardRegressor(), BasisRidge(RadialBasis()), ForwardClassifier(AnovaBasis())])

@@ -82,8 +82,8 @@ def test_weights_are_repetitions(rng):
     rows = np.repeat(np.arange(60), weights.astype(int))
     weighted = ForwardRegressor(selection_cv=5).fit(X, y, weights)
     repeated = ForwardRegressor(selection_cv=5).fit(X[rows], y[rows])
-    for side in ("two-sided", "lower"):
-        ends = (model.predict_interval(X, side=side) for model in (weighted, repeated))
+    for options in ({}, {"side": "lower"}, {"normalised": True}):
+        ends = (model.predict_interval(X, **options) for model in (weighted, repeated))
         np.testing.assert_allclose(*ends, rtol=1e-8)
     np.testing.assert_array_equal(weighted.selection_frequency_, repeated.selection_frequency_)
 

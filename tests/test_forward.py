@@ -198,6 +198,24 @@ def test_included_constant_brings_no_other_term(loss, rng):
     assert limited.support_.tolist() == [1]
 
 
+@pytest.mark.parametrize("n", [40, 50, 60, 61, 100])
+@pytest.mark.parametrize("constant", [1.0, 0.1, 2e5])
+def test_included_constants_do_not_enter_by_rounding(n, constant, rng):
+    """What centring leaves of a constant is not always zero; without a penalty its weight would be about 1e14."""
+    X, weights = rng.normal(size=(n, 4)), rng.choice([0.0, 1.0, 2.5], size=n)
+    y = X[:, 0] + 0.1 * rng.normal(size=n)
+    X[:, 2] = np.where(weights > 0, constant, 0.0)  # of the samples that count
+    for options in ({}, {"alpha": 0}, {"rule": "cost"}, {"criterion": "cv"}, {"refine": "swap"}):
+        model = ForwardRegressor(include=[2, 0], **options).fit(X, y, weights)
+        assert model.support_[0] == 0
+        assert 2 not in model.path_.terms
+        assert model.coef_[2] == 0
+    without = ForwardRegressor(include=[0], alpha=0, criterion=None, max_terms=2).fit(X[:, [0, 1, 3]], y, weights)
+    model = ForwardRegressor(include=[2, 0], alpha=0, criterion=None, max_terms=2).fit(X, y, weights)
+    assert model.effective_dof_ == pytest.approx(without.effective_dof_)
+    np.testing.assert_allclose(model.predict(X[::-1]), without.predict(X[::-1][:, [0, 1, 3]]))
+
+
 @pytest.mark.parametrize("loss", ["squared", "huber"])
 def test_included_terms_enter_whatever_ends_the_path(loss, rng):
     G, y = linear(rng)

@@ -232,3 +232,19 @@ def test_wide_sweeps_keep_their_digits():
         alphas = np.full(120, alpha)
         sse, freedom = sweep(choose_form(G, alphas, np.linalg.norm(G, 2) ** 2), G, Y, 0.0, 20.0, alphas)
         assert 20 * sse / freedom**2 == pytest.approx(oracles.gcv(G, Y, alphas, False), rel=1e-6)
+
+
+@pytest.mark.parametrize("alpha", ["gcv", 0.01])
+@pytest.mark.parametrize("shape", [(14, 13), (20, 18), (16, 30)])
+def test_weights_below_one_leave_degrees_of_freedom(shape, alpha, rng):
+    """With all directions the model would have more parameters than the weights have samples."""
+    X, weights = rng.normal(size=shape), rng.choice([0.5, 0.7, 0.9], size=shape[0])
+    y = 3 * X[:, 0] + 0.1 * rng.normal(size=shape[0])
+    if alpha == "gcv" and shape == (20, 18):
+        alpha = 1e-8  # which no criterion chooses: they refuse as many parameters as samples
+    model = LocalRidge(alpha=alpha).fit(X, y, sample_weight=weights)
+    assert 0 in model.support_
+    assert model.score(X, y) > 0.98
+    assert model.effective_dof_ < weights.sum()
+    assert model.gcv_path_[-1] == pytest.approx(model.criterion_value_, rel=1e-6)
+    assert np.all(np.diff(model.gcv_path_) <= 1e-9 * model.gcv_path_[0])

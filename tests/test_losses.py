@@ -549,3 +549,52 @@ def test_leave_one_out_of_many_classes_neglects_their_coupling(monkeypatch, rng)
     np.testing.assert_allclose(found.coef_, exact.coef_)
     np.testing.assert_allclose(found.path_.column("loo"), exact.path_.column("loo"), rtol=0.03)
     np.testing.assert_allclose(found.effective_dof_, exact.effective_dof_, rtol=0.2)  # eight classes are not many
+
+
+@pytest.mark.parametrize("p", [20, 200])
+def test_noise_seldom_has_terms_with_the_loss_of_huber(p):
+    """As with the squared loss; a threshold that falls with the residuals makes more and more terms significant."""
+    rng = np.random.default_rng(1)
+    sizes = [ForwardRegressor(loss="huber").fit(rng.normal(size=(100, p)), rng.normal(size=100)).n_terms_
+             for _ in range(40)]  # fmt: skip
+    assert np.mean(np.array(sizes) > 0) < 0.5
+    assert max(sizes) <= 6
+    found = []
+    for _ in range(10):
+        X = rng.normal(size=(150, p))
+        y = X[:, :3] @ [2.0, 1.0, 0.6] + rng.standard_t(3, size=150)
+        found.append(np.isin([0, 1, 2], ForwardRegressor(loss="huber").fit(X, y).support_).mean())
+    assert np.mean(found) > 0.9
+
+
+@pytest.mark.parametrize("loss", ["poisson", "gamma"])
+def test_standard_errors_of_several_outputs_are_those_of_each(loss, rng):
+    """Outputs may have noise of different sizes: with the same terms each has the dispersion of a fit to it alone."""
+    X, weights = rng.normal(size=(150, 2)), rng.integers(0, 3, size=150)
+    means = np.exp(X @ [[0.5, 0.3], [-0.3, 0.5]])
+    shape = np.array([10.0, 0.7])  # the smaller the more dispersed
+    Y = rng.gamma(shape, means / shape)
+    Y = rng.poisson(Y) if loss == "poisson" else Y
+    options = {"loss": loss, "include": [0, 1], "criterion": None}
+    joint = ForwardRegressor(**options).fit(X, Y, weights)
+    assert max(joint.noise_variance_) > 1.5 * min(joint.noise_variance_)
+    errors = joint.predict(X, return_std=True)[1]
+    for j in (0, 1):
+        alone = ForwardRegressor(**options).fit(X, Y[:, j], weights)
+        np.testing.assert_allclose(joint.noise_variance_[j], alone.noise_variance_, rtol=1e-6)
+        np.testing.assert_allclose(joint.weights_cov_[j], alone.weights_cov_, rtol=1e-6)
+        np.testing.assert_allclose(errors[:, j], alone.predict(X, return_std=True)[1], rtol=1e-6)
+
+
+def test_standard_errors_of_several_quantiles_are_those_of_each():
+    """Skewed noise: the higher quantile is estimated much less accurately."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 2))
+    weights, errors = [], []
+    for _ in range(60):
+        y = X @ [0.5, -0.3] + rng.exponential(size=200)
+        model = ForwardRegressor(loss="quantile", quantile=(0.1, 0.9), include=[0, 1], criterion=None).fit(X, y)
+        weights.append(model.weights_)
+        errors.append(np.sqrt(np.diagonal(model.weights_cov_, axis1=1, axis2=2)))
+    ratio = np.mean(errors, axis=0) / np.std(weights, axis=0)
+    assert np.all((ratio > 0.7) & (ratio < 1.4))

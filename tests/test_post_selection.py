@@ -151,6 +151,36 @@ def test_intervals_cover_after_selection_by_leave_one_out(shape, rng):
     assert np.mean(naive) < 0.75
 
 
+def test_intervals_cover_with_means_of_several_observations():
+    """Samples that are means of up to nine observations have a smaller noise, which is estimated from as many rows."""
+    rng, covered, ratios = np.random.default_rng(0), [], []
+    for seed in range(150):
+        X, counts = rng.normal(size=(60, 8)), rng.integers(1, 10, size=60).astype(float)
+        mean = 2 * X[:, 0] + X[:, 1]
+        y = mean + rng.normal(size=60) / np.sqrt(counts)
+        result = inference(ForwardRegressor(), X, y, sample_weight=counts, random_state=seed)
+        root = np.sqrt(counts)
+        columns = root[:, None] * np.column_stack([np.ones(60), X[:, result.support]])
+        projection = np.linalg.lstsq(columns, root * mean)[0][1:]
+        covered += list((result.lower < projection) & (projection < result.upper))
+        ratios.append(result.residual_ratio)
+    assert 0.92 < np.mean(covered) < 0.98
+    assert 0.9 < np.mean(ratios) < 1.1
+
+
+@pytest.mark.parametrize("columns", [6, 60])
+def test_a_common_factor_of_the_weights_is_that_of_the_noise_variance(columns, rng):
+    """With noise estimated by least squares on all candidates, and by refitted cross-validation."""
+    X, y = sample(rng, d=columns)
+    one, other = (
+        inference(ForwardRegressor(criterion=None, max_terms=3), X, y, sample_weight=np.full(80, w), random_state=0)
+        for w in (1.0, 5.0)
+    )
+    assert other.noise_variance == pytest.approx(5 * one.noise_variance)
+    for name in ("lower", "upper", "p_value", "noise_freedom", "residual_ratio"):
+        np.testing.assert_allclose(getattr(other, name), getattr(one, name), rtol=1e-6)
+
+
 def test_the_residual_ratio_shows_what_the_terms_miss(rng):
     X = rng.normal(size=(300, 3))
     y = X[:, 0] + 2 * X[:, 1] ** 2 + 0.5 * rng.normal(size=300)

@@ -24,7 +24,7 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 from sklearn.utils.metadata_routing import process_routing
 from threadpoolctl import threadpool_info
 
-from termwise import BasisRidge, CriterionSearch, LocalRidge, RadialBasis
+from termwise import BasisRidge, CriterionSearch, ForwardRegressor, LocalRidge, RadialBasis
 
 WIDTHS = {"basis__width": [0.1, 0.5, 1.0, 3.0, 30.0]}
 
@@ -118,7 +118,7 @@ def test_equals_fitting_by_hand(data, widths):
 
 def test_list_of_grids(data):
     grids = [{"alpha": [1e6]}, {}, {"basis": [RadialBasis()], "basis__width": [0.01, 1.0]}]
-    search = CriterionSearch(BasisRidge(), grids).fit(*data)
+    search = CriterionSearch(BasisRidge(alpha="gcv"), grids).fit(*data)
     assert search.results_["params"][:2] == [{"alpha": 1e6}, {}]
     assert search.best_index_ == 3
     assert search.best_estimator_.basis.width == 1.0
@@ -186,6 +186,19 @@ def test_no_finite_criterion():
 
 
 # -- failures ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("estimator", "grid", "criteria"),
+    [
+        (BasisRidge(), {"alpha": [1.0, "gcv", "uev"]}, "gcv and uev"),
+        (ForwardRegressor(), {"criterion": ["tcr", "bic"]}, "loo and bic"),
+        (ForwardRegressor(), {"loss": ["squared", "huber"]}, "loo and loo with loss='huber'"),
+    ],
+)
+def test_different_criteria_are_not_compared_silently(estimator, grid, criteria, data):
+    with pytest.warns(UserWarning, match=f"must give all candidates the same criterion, got {re.escape(criteria)}: "):
+        CriterionSearch(estimator, grid).fit(*data)
 
 
 def test_failing_candidates_are_recorded(data, widths):

@@ -139,6 +139,10 @@ class ForwardRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, S
     "tcr_sequential" takes the noise level from the model before the terms in question, which is too large where many
     weak terms act together.
 
+    Of several outputs these criteria compare the mean of the cost reductions with the threshold for one output, which
+    also holds if all outputs have the same noise. With many outputs, a term that only one of them needs is therefore
+    kept only if it is very strong: use "loo", or fit a model to each output.
+
     `criterion="fdr"` adds a knockoff of every candidate, a column with the same correlations but no relation to y, and
     grows a path by the reduction of the cost (`rule`, `patience` are not used) until no longer path could select more,
     at most to half as many terms as samples. A candidate that enters before its knockoff counts as a discovery, a

@@ -176,7 +176,8 @@ def inference(
     level : float, default=0.95
         Confidence level of each interval.
     sample_weight : array-like of shape (n,), default=None
-        Frequency weights: a sample of weight 2 is the mean of two observations.
+        Numbers of observations that each sample is the mean of: the variance of its noise is `noise_variance` divided
+        by its weight. A common factor of all weights changes `noise_variance` alone.
     noise_variance : float, default=None
         Variance of the noise of y, where it is known, from repeated measurements for example. By default it is
         estimated, see Notes.
@@ -258,7 +259,7 @@ def inference(
         noise_variance=float(variance),
         noise_freedom=float(freedom),
         noise_method=method,
-        residual_ratio=float(solution.sse[0] / solution.freedom / spread),
+        residual_ratio=float(solution.sse[0] / residual_freedom(solution) / spread),
         n_samples=float(len(y) if weights is None else weights.sum()),
         selection_share=float(selection_share),
     )
@@ -310,10 +311,18 @@ def solve_terms(G: Floats, y: Floats, weights: Floats | None, intercept: bool) -
     return solve_penalised(problem, np.arange(G.shape[1]), np.zeros(G.shape[1]))
 
 
+def residual_freedom(solution: Solution) -> float:
+    """Degrees of freedom of the residuals: one for each row, which is one observation with variance sigma^2 / weight.
+
+    `Solution.freedom` counts repeats instead, which have residuals of their own only where they are rows.
+    """
+    return len(solution.B) - solution.dof
+
+
 def check_rank(solution: Solution, n_terms: int, n_rows: int) -> None:
     """Raise if the selected terms interpolate, or if some are linear combinations of others."""
     rank = solution.factors[0].shape[1]
-    if min(solution.freedom, n_rows - rank - 1) < MIN_FREEDOM:  # weights count repeats, which are not rows
+    if min(solution.freedom, n_rows - rank - 1) < MIN_FREEDOM:
         raise ValueError(
             f"estimator must leave residual degrees of freedom, got {n_terms} terms selected for {n_rows} samples, a "
             "model that interpolates: limit max_terms, or use a criterion that selects fewer terms."
@@ -335,7 +344,7 @@ def estimate_noise(
         method = "least squares on all candidates"
         G = to_host(X) if is_foreign(X) else densify(X)
         solution = solve_terms(np.asarray(G, dtype=np.float64), y, weights, getattr(estimator, "fit_intercept", True))
-        sse, freedom = float(solution.sse[0]), solution.freedom
+        sse, freedom = float(solution.sse[0]), residual_freedom(solution)
     else:
         method = "refitted cross-validation"
         enough = n >= NOISE_FOLDS * MIN_FOLD_SAMPLES
@@ -364,5 +373,5 @@ def refitted_residuals(
         terms = refit(estimator, rows_of(X, others), y[others], weights_of[0])
         G = terms.columns(rows_of(X, held_out))[:, : len(held_out) // 2]  # leaves degrees of freedom in any case
         solution = solve_terms(G, y[held_out], weights_of[1], terms.intercept)
-        sse, freedom = sse + float(solution.sse[0]), freedom + solution.freedom
+        sse, freedom = sse + float(solution.sse[0]), freedom + residual_freedom(solution)
     return sse, freedom

@@ -27,6 +27,7 @@ from typing import Any, Self
 import numpy as np
 import scipy.linalg as sla
 from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import brentq
 from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 
@@ -320,6 +321,9 @@ def initial_penalties(spectrum: Spectrum, alpha: Any, subset: ArrayLike | None) 
             least = RESOLVED_RATIO**2 * float(spectrum.mu.max(initial=0.0))
         if spectrum.interpolates:  # `n - dof`, about `alpha sum(1/mu)`, must exceed rounding; GCV is at its limit there
             least = max(least, 1e-6 / float(np.sum(1 / spectrum.mu)))
+        freedom = problem.rows.n - problem.rows.intercept
+        if len(spectrum.s) > freedom:  # of weights below one: GCV has no meaning unless `n - dof` is positive
+            least = max(least, penalty_for_dof(spectrum.mu, freedom / 2))
         return found, np.where(problem.G.any(axis=0), max(found, least), np.inf)  # constant columns have no weight
     chosen = check_indices("subset", subset, p, what="term")
     if len(chosen) >= problem.rows.n - problem.rows.intercept:
@@ -334,6 +338,12 @@ def initial_penalties(spectrum: Spectrum, alpha: Any, subset: ArrayLike | None) 
     alphas = np.full(p, np.inf)
     alphas[chosen] = 0.0
     return 0.0, alphas
+
+
+def penalty_for_dof(mu: NDArray[np.float64], dof: float) -> float:
+    """Return the penalty with `sum mu / (mu + alpha) = dof`, which is at most half of the number of eigenvalues mu."""
+    low, high = np.log(mu.min()), np.log(mu.sum() / dof)  # where the sum is at least half of that number, and below dof
+    return float(np.exp(brentq(lambda log_alpha: np.sum(mu / (mu + np.exp(log_alpha))) - dof, low, high)))
 
 
 def sweep_to_convergence(

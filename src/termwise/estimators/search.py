@@ -21,7 +21,13 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
 
 from termwise._checks import check_number, warn
-from termwise.estimators.base import Predictor, diagram_with_summary, freeze_model, mimebundle_with_summary
+from termwise.estimators.base import (
+    Predictor,
+    TermModel,
+    diagram_with_summary,
+    freeze_model,
+    mimebundle_with_summary,
+)
 
 
 class Outcome(NamedTuple):
@@ -32,6 +38,7 @@ class Outcome(NamedTuple):
     n_terms: int | None
     seconds: float
     error: str
+    criterion: str = ""  # name of the criterion, with the loss where it is not the squared one; "" if not known
 
 
 def configure(estimator: Any, params: dict[str, Any]) -> Any:
@@ -61,11 +68,15 @@ def fit_candidate(estimator: Any, params: dict[str, Any], X: Any, y: Any, fit_pa
             f"estimator must have a criterion_value_ once it is fitted, got {type(model).__name__}, which has none: "
             "use an estimator of termwise, or scikit-learn's GridSearchCV."
         )
-    return Outcome(fitted, float(value), getattr(model, "n_terms_", None), perf_counter() - start, "")
+    criterion = ""
+    if isinstance(model, TermModel):
+        loss = getattr(model, "loss_", "squared")
+        criterion = model.fitted_terms_.statistics.criterion + (f" with loss={loss!r}" if loss != "squared" else "")
+    return Outcome(fitted, float(value), getattr(model, "n_terms_", None), perf_counter() - start, "", criterion)
 
 
 def check_outcomes(candidates: list[dict[str, Any]], outcomes: list[Outcome]) -> None:
-    """Warn of failures and if no criterion is finite; raise if no candidate could be fitted."""
+    """Warn of failures, of several criteria and if none is finite; raise if no candidate could be fitted."""
     n, failed = len(outcomes), [i for i, outcome in enumerate(outcomes) if outcome.error]
     first = f"the first, {candidates[failed[0]]}, with: {outcomes[failed[0]].error}" if failed else ""
     if len(failed) == n:
@@ -73,6 +84,13 @@ def check_outcomes(candidates: list[dict[str, Any]], outcomes: list[Outcome]) ->
     if failed:
         message = f"{len(failed)} of {n} candidates could not be fitted and rank last, {first}"
         warn(message, FitFailedWarning)
+    criteria = dict.fromkeys(outcome.criterion for outcome in outcomes if outcome.criterion)
+    if len(criteria) > 1:
+        warn(
+            f"param_grid must give all candidates the same criterion, got {' and '.join(criteria)}: their values have "
+            "no common scale, and the best of them means little; search for each criterion.",
+            UserWarning,
+        )
     if not any(np.isfinite(outcome.value) for outcome in outcomes):
         warn(
             f"no candidate has a finite criterion_value_, got {outcomes[0].value} for the first: the best model is "
@@ -133,7 +151,8 @@ class CriterionSearch(MetaEstimatorMixin, BaseEstimator):
     ----------
     estimator : estimator
         Has a `criterion_value_` once it is fitted, as those of termwise do, or is a pipeline that ends in one. All
-        candidates should have the same criterion: a grid over `alpha="gcv"` and `alpha="loo"` has no common scale.
+        candidates should have the same criterion: a grid over `alpha="gcv"` and `alpha="loo"` has no common scale,
+        of which a warning reminds.
     param_grid : dict of lists, or list of such dicts
         Values to try for each parameter, nested ones as `basis__width`; of a list, each grid in turn.
     n_jobs : int or None, default=None

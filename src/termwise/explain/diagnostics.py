@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from importlib.metadata import version
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from sklearn.utils import check_consistent_length
 
 from termwise._arrays import as_columns, evenly, is_foreign, rows_of, to_host
 from termwise._checks import is_frame
+from termwise.basis.public import __all__ as public_bases
 from termwise.deploy.predictor import Predictor
 from termwise.estimators.data import code_known_labels
 from termwise.estimators.ridge import BasisRidge
@@ -152,8 +154,6 @@ def facts(
     cross_validation = own_score(estimator, labels, X) if cross_validation is None else cross_validation
     scores = {name: round_significant(value) for name, value in criteria.items()}
     scores |= {"held_out": to_plain(held_out), "cross_validation": to_plain(cross_validation or None)}
-    module = "termwise" if type(estimator).__module__.startswith("termwise") else "sklearn.pipeline"
-    script = f"from {module} import {type(estimator).__name__}\n\nmodel = {estimator!r}\nmodel.fit(X, y)"
     versions = {name: version(name) for name in ("termwise", "scikit-learn", "numpy")}
     found = {
         "model": model_metadata(resolved, target),
@@ -162,7 +162,7 @@ def facts(
         "terms": terms_metadata(resolved, table),
         **effects_metadata(resolved, table),
         "notes": [*map(str, notes), *(data_notes(resolved, X) if X is not None else [])],
-        "reproduce": reproduce or script,
+        "reproduce": reproduce or fit_script(estimator, resolved),
         "versions": {**versions, "python": platform.python_version()},
         **(path_metadata(resolved, labels) if hasattr(model, "path_") else {"criteria": list(criteria)}),
         **selection_metadata(resolved),
@@ -176,6 +176,40 @@ def facts(
         how = "held-out" if found["scores"]["held_out"] else "out-of-fold"
         found["confusion"] = {**quoted["confusion"], "how": how}
     return found
+
+
+def fit_script(estimator: Any, resolved: ResolvedModel) -> str:
+    """Return lines of Python that fit an estimator again; `sample_weight` stands for the weights, if there were any."""
+    names: dict[str, set[str]] = {}
+    for kind in {type(part) for part in parts_of(estimator)}:
+        public = list(takewhile(lambda name: not name.startswith("_"), kind.__module__.split(".")))
+        if public[:1] == ["termwise"]:
+            public = public[: 2 if public[1:2] == ["basis"] and kind.__name__ not in public_bases else 1]
+        if public:
+            names.setdefault(".".join(public), set()).add(kind.__name__)
+    if "array(" in repr(estimator):
+        names["numpy"] = {"array"}
+    imports = "\n".join(f"from {module} import {', '.join(sorted(names[module]))}" for module in sorted(names))
+    stored, given = resolved.sample_weight, resolved.weight_of_rows is not None
+    by_class = getattr(resolved.model, "class_weight", None) is not None  # then the weights stored may be these
+    weighted = given or (stored is not None and not by_class and bool(np.any(stored != 1)))
+    step = f"{estimator.steps[-1][0]}__" if hasattr(estimator, "steps") else ""
+    weights = f", {step}sample_weight=sample_weight" if weighted else ""
+    return f"{imports}\n\nmodel = {estimator!r}\nmodel.fit(X, y{weights})"
+
+
+def parts_of(value: Any) -> Iterator[Any]:
+    """Yield an estimator and all that its parameters hold, in lists and dicts as well."""
+    inner: Iterable[Any] = ()
+    if hasattr(value, "get_params") and not isinstance(value, type):
+        yield value
+        inner = value.get_params(deep=False).values()
+    elif isinstance(value, list | tuple):
+        inner = value
+    elif isinstance(value, dict):
+        inner = value.values()
+    for one in inner:
+        yield from parts_of(one)
 
 
 def stored_facts(facts: dict[str, Any], samples: bool = True) -> dict[str, Any]:

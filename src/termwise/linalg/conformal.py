@@ -32,6 +32,7 @@ from termwise._arrays import row_blocks
 from termwise._checks import check_bool, check_choice, check_number
 from termwise._numerics import RANK_TOLERANCE
 from termwise.linalg.least_squares import least_squares_problem
+from termwise.linalg.losses import weighted_quantile
 from termwise.linalg.spectrum import Spectrum, best_alpha
 
 Floats = NDArray[np.float64]
@@ -146,10 +147,11 @@ class ResidualScale:
         its range over the samples, and within the factor `SCALE_RANGE` of the median.
         """
         size, k = np.abs(residuals), G.shape[1]
-        typical = np.maximum(np.median(size, axis=0), np.finfo(np.float64).tiny)
+        typical = np.maximum(weighted_quantile(size, sample_weight, 0.5), np.finfo(np.float64).tiny)
         y = np.log(np.maximum(size, typical / SCALE_RANGE))
         weights, intercept = np.zeros((k, y.shape[1])), (sample_weight @ y) / sample_weight.sum()
-        deviations = G.std(axis=0)
+        share = sample_weight / sample_weight.sum()
+        deviations = np.sqrt(share @ (G - share @ G) ** 2)
         unit = np.where(deviations > 0, deviations, 1.0)
         for j in range(y.shape[1] if k else 0):
             problem = least_squares_problem(G / unit, y[:, j : j + 1], sample_weight, intercept=True)

@@ -275,6 +275,9 @@ class PathBuilder(PathLimits):
         # a score in closed form reads statistics only, which the one pass over the data has computed already
         state.prefetches, state.follows_cost = not isinstance(rule, ClosedForm), rule.follows_cost
         self.path = SelectionPath(state.n, p, settings.fit_intercept, one_output, unresolved=state.unresolved)
+        if self.forced:  # of a constant, centring leaves rounding, by which nothing may be divided
+            eligible = to_host(state.eligible)
+            self.forced = [j for j in self.forced if eligible[j]]
         self.limit_terms(state.n, p)
         self.cost = state.cost  # of the model before the newest term
         self.weights: dict[int, tuple[Any, Any]] = {}  # and intercepts, under former penalties

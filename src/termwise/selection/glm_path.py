@@ -14,6 +14,8 @@ of counts, the criteria are
     tcr : the last term, up to the leave-one-out minimum, whose likelihood ratio, its reduction of twice the loss over
           phi, exceeds what the best of as many noise columns reaches: Hagiwara 2014 (28) with the chi-squared
           distribution of as many degrees of freedom as a term has weights.
+
+Criteria have one dispersion for all outputs, standard errors that of each.
 """
 
 from __future__ import annotations
@@ -87,13 +89,20 @@ class GlmPath(SelectionPath):
         """The dispersion that likelihood ratios of terms after `size` ones are divided by; one for classes.
 
         That of quantiles is the one of the model of `size` terms: it depends on the density of the residuals at the
-        quantile, which terms that fit noise raise.
+        quantile, which terms that fit noise raise. That of Huber's loss falls twice with terms that fit noise: the
+        errors do, and so does the threshold that they are clipped at, a multiple of the scale of the residuals, which
+        also falls with the degrees of freedom. The square of the correction keeps as many terms of pure noise as with
+        the squared loss (60 draws of 100 samples and 20, 50 and 200 candidates).
         """
         if LOSSES[self.loss].fixed_dispersion:
             return 1.0
         if self.loss == "quantile":
             return self.dispersions[size]
-        return float(np.min(np.array(self.dispersions[size:]) * np.exp(search_effect(self, size))))
+        dispersions, optimism = np.array(self.dispersions[size:]), search_effect(self, size)
+        if self.loss == "huber":
+            free = np.maximum(self.n_samples - self.column("dof")[size:], 1.0)
+            optimism = 2 * (optimism + np.log(free[0] / free))
+        return float(np.min(dispersions * np.exp(optimism)))
 
 
 @dataclass(frozen=True)
@@ -174,13 +183,16 @@ class GlmTraining:
         left_out, dof = approximate_loo(loss, V, alpha * Q, samples, fit, self.null_eta)
         numbers, joint = measure(loss, samples, fit.eta, left_out, dof), to_weights @ fit.a
         f, (n_rows, q) = samples.sample_weight, samples.Y.shape
-        n, dispersion = float(f.sum()), numbers["dispersion"] * loss.deviance_unit
+        n, dispersions = float(f.sum()), np.ones(q)  # of outputs, which may have noise of different sizes
+        if not loss.fixed_dispersion:
+            gradients, curvature = squares_and_curvature(loss, samples, fit.eta, left_out)
+            dispersions = gradients / curvature
         solution = GlmSolution(
             weights=joint[1:],
             factors=(),
             B=np.empty((n_rows, 0)),
-            sse=np.full(q, dispersion * (n - dof)),
-            loo=np.sqrt(dispersion * f)[:, None] * np.ones(q),
+            sse=dispersions * (n - dof),
+            loo=np.sqrt(f[:, None] * dispersions),
             dof=dof,
             freedom=n - dof,
             covariance=to_weights @ covariances(loss, V, alpha * Q, samples, fit) @ to_weights.T,
@@ -209,9 +221,8 @@ def measure(loss: Loss, samples: Samples, eta: Floats, left_out: Floats, dof: fl
     n, errors, deviance = float(f.sum()), loss.error(Y, left_out), float(f @ loss.deviance(Y, eta))
     dispersion = 1.0
     if not loss.fixed_dispersion:
-        curvature = float((f @ loss.curvature(Y, eta)).sum())
-        gradients = float((f @ loss.gradient(Y, left_out) ** 2).sum())
-        dispersion = gradients / max(curvature, np.finfo(np.float64).tiny) / loss.deviance_unit
+        gradients, curvature = squares_and_curvature(loss, samples, eta, left_out)
+        dispersion = float(gradients.sum() / curvature.sum()) / loss.deviance_unit
     loo = float(f @ errors) / n
     spread = max(float(f @ errors**2) / n - loo**2, 0.0)
     return {
@@ -221,6 +232,13 @@ def measure(loss: Loss, samples: Samples, eta: Floats, left_out: Floats, dof: fl
         "loo_se": float(np.sqrt(spread / n)),
         "bic": (deviance + np.log(n) * dispersion * dof * Y.shape[1]) / n,
     }
+
+
+def squares_and_curvature(loss: Loss, samples: Samples, eta: Floats, left_out: Floats) -> tuple[Floats, Floats]:
+    """Squared leave-one-out gradients and curvature of every output, (q,), summed: their quotient is the dispersion."""
+    gradients, curvature = loss.gradient(samples.Y, left_out), loss.curvature(samples.Y, eta)
+    tiny = np.finfo(np.float64).tiny
+    return samples.sample_weight @ gradients**2, np.maximum(samples.sample_weight @ curvature, tiny)
 
 
 class GlmPathBuilder(PathLimits):

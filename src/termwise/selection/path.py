@@ -282,6 +282,11 @@ def search_effect(path: SelectionPath, size: int) -> Floats:
     return np.array(along)
 
 
+def included_terms(path: SelectionPath) -> int:
+    """Number of terms of `include` on the path: those it begins with, which have no score."""
+    return sum(1 for _ in takewhile(lambda step: np.isnan(step.score), path.steps[1:]))
+
+
 def significant_terms(path: SelectionPath) -> tuple[int, float]:
     """Number of terms that `tcr` keeps, and the noise level that the terms after them were tested with.
 
@@ -290,8 +295,7 @@ def significant_terms(path: SelectionPath) -> tuple[int, float]:
     the last significant one, and so on until none is. Terms of `include`, which have no score, were not searched.
     """
     reduction, null = path.column("reduction"), np.append(0.0, null_reductions(path))
-    best = smallest_value("loo", path)
-    size = sum(1 for _ in takewhile(lambda step: np.isnan(step.score), path.steps[1:]))
+    best, size = smallest_value("loo", path), included_terms(path)
     while True:
         noise = path.noise_level(size)
         significant = np.flatnonzero(reduction[size + 1 : best + 1] >= noise * null[size + 1 : best + 1])
@@ -327,9 +331,10 @@ def tcr_sequential(path: SelectionPath) -> int:
 
     With many more candidates than samples the best one fits some of the noise every time: leave-one-out falls with
     every term, and its minimum along the path underestimates the noise. Here the next few terms are tested with the
-    error of the model so far, which is extended to the last significant one of them, until none is.
+    error of the model so far, which is extended to the last significant one of them, until none is. Terms of `include`
+    are in every model and are not tested.
     """
-    size, error, reduction = 0, path.column("loo"), path.column("reduction")
+    size, error, reduction = included_terms(path), path.column("loo"), path.column("reduction")
     null = np.append(0.0, null_reductions(path))
     while True:
         ahead = slice(size + 1, size + 1 + LOOK_AHEAD)
