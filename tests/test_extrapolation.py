@@ -446,3 +446,13 @@ def test_effects_add_up_to_the_prediction_before_it_is_clipped():
     sums = (found.base + found.values.sum(axis=1))[:, 0]
     np.testing.assert_allclose(sums.clip(*model.predictor_.limits[:, 0]), model.predict(CORNERS), rtol=1e-6)
     assert not np.allclose(sums, model.predict(CORNERS))
+
+
+def test_limits_of_logarithms_are_those_of_the_targets():
+    targets = np.exp(PRODUCT)
+    model = TermwiseRegressor(2, dictionary="pairs", target="data", link="log").fit(EQUAL, targets)
+    shift = model.choice_.shifts[model.n_terms_]
+    low, high = model.predictor_.limits[:, 0] - shift
+    assert np.exp(high) == pytest.approx(extended(targets)[1])
+    assert low == pytest.approx(extended(PRODUCT)[0])
+    assert model.predict(CORNERS).max() <= np.exp(high + shift) * (1 + 1e-12)

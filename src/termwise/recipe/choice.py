@@ -110,7 +110,7 @@ def choose_model(
     searches = {
         link: Search(allowed_bases(inputs, levels, targets, options, link, settings),
                      [on_scale(one, link) for one in folds], settings, max_terms, after_step, report, options.labels,
-                     fitting, groups, reference, link, options.loss)
+                     fitting._replace(logarithms=link == "log"), groups, reference, link, options.loss)
         for link in links
     }  # fmt: skip
     first, length = list[Trial](), first_length(samples, options, settings)

@@ -117,6 +117,7 @@ class Fitting(NamedTuple):
     hierarchy: bool = False  # whether products require terms of each of their inputs
     device_array: Array | None = None  # on the device that computes paths of least squares; None: the host does
     margin: float | None = None  # share of the range of the targets by which predictions may exceed it; None: any
+    logarithms: bool = False  # whether the targets of the folds are logarithms
 
 
 class CrossValidationJob(NamedTuple):
@@ -215,14 +216,14 @@ class PreparedFold(NamedTuple):
         target: Values,
         dictionary: Basis | TrainingDesign,
         longer: NestedModels | None,
-        margin: float | None,
+        fitting: Fitting,
     ) -> FoldPath:
         """Return the models of a target, selected on the training samples, with their terms on the others."""
         assert self.training is not None
         basis, test = self.training.basis, self.folds.X[~self.train]
         terms, n_candidates = basis.take(models.terms), self.training.functions.n_functions
         loss = target.loss if isinstance(target, Penalised) else None
-        limits = prediction_limits(basis, self.folds.Y[self.train], loss, margin)
+        limits = prediction_limits(basis, self.folds.Y[self.train], loss, fitting.margin, fitting.logarithms)
         columns = terms.evaluate(test)
         return FoldPath(models, self.train, columns, terms, dictionary, target, n_candidates, longer, limits)
 
@@ -285,7 +286,7 @@ def fit_on_host(
                 signal, own = (Y, target.alpha) if isinstance(target, Penalised) else (target, alpha)
                 longer = nested_path(quick, signal, sample_weight, own, max_terms, constraints, before)
             models = longer.first_rows(len(X))
-        found.append(fold.path(models, target, dictionary, longer, fitting.margin))
+        found.append(fold.path(models, target, dictionary, longer, fitting))
     return found
 
 
@@ -310,7 +311,7 @@ def fit_together(
             assert fold.training is not None
             fold.expect_missing()
             models = every.first_rows(int(fold.train.sum()))
-            paths.append(fold.path(models, fold.values[k], fold.training.to_continue(), models, fitting.margin))
+            paths.append(fold.path(models, fold.values[k], fold.training.to_continue(), models, fitting))
     return found
 
 
@@ -405,17 +406,22 @@ def readable_size(inputs: Sequence[tuple[int, ...]], max_effects: int) -> int:
     return int(np.searchsorted(counts, max_effects, side="right")) - 1
 
 
-def prediction_limits(basis: Basis, Y: Floats, loss: Loss | None, margin: float | None) -> Floats | None:
+def prediction_limits(
+    basis: Basis, Y: Floats, loss: Loss | None, margin: float | None, logarithms: bool = False
+) -> Floats | None:
     """Return the range that predictions by functions of a fitted basis are clipped to, (2, q); None for any.
 
     It is that of the training targets, extended on either side by the share `margin` of its length: weights of nearly
     dependent functions cancel where there are training samples, and may add up to any number elsewhere. With a
     logarithmic link it is one of logarithms, and from below there is no limit but that of the logarithms of floats.
+    Where Y are `logarithms` of the targets, the upper limit is that of the targets, and the lower one of Y.
     Functions that go on outside the range of the training inputs, as linear ones do, have no limits.
     """
     if margin is None or not basis.is_bounded:
         return None
     low, high = Y.min(axis=0), Y.max(axis=0)
+    if logarithms:
+        return np.array([low - margin * (high - low), high + np.log1p(-margin * np.expm1(low - high))])
     low, high = low - margin * (high - low), high + margin * (high - low)
     if loss is None or loss.link != "log":
         return np.array([low, high])

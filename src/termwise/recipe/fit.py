@@ -303,7 +303,8 @@ def fit_choice(
     if estimator.size == "readable":  # folds may have had fewer effects
         size = readable_size(basis.inputs_of(path.terms[:size]), settings.readable_effects)
     margin = None if choice.labels else settings.prediction_margin
-    choice = replace(choice, limits=prediction_limits(basis, Y[used], choice.loss, margin))
+    limits = prediction_limits(basis, Y[used], choice.loss, margin, logarithms=choice.link == "log")
+    choice = replace(choice, limits=limits)
     terms, attributes = truncate_choice(path, size, stage, candidates, choice)
     assert choice.folds is not None
     folds = with_encoder(choice.folds, candidates, encoder if encodes else None, encoded)
