@@ -359,13 +359,14 @@ def test_reestimation_applies_orrs_formula_once_a_term(rng):
 def test_statistics_after_a_change_of_penalty_are_those_of_a_fresh_start(rng):
     from termwise.execution.local import LocalBlocks
     from termwise.selection.blocks import RowBlock
+    from termwise.selection.engine import Settings
     from termwise.selection.state import State
 
     G, Y = rng.normal(size=(30, 9)), rng.normal(size=(30, 2))
     states = []
     for alpha in (0.5, 2.0):
         blocks = [RowBlock(G[:11], Y[:11], np.ones(11)), RowBlock(G[11:], Y[11:], np.ones(19))]
-        state = State(LocalBlocks(blocks), alpha)
+        state = State(LocalBlocks(blocks), Settings("cost", alpha, precompute=False))
         for j in (3, 1, 7):
             state.append(j)
         states.append(state)

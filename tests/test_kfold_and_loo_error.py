@@ -21,6 +21,7 @@ from sklearn.model_selection import (
 from termwise import ForwardRegressor, forward_path
 from termwise.execution.local import LocalBlocks
 from termwise.selection.blocks import RowBlock
+from termwise.selection.engine import Settings
 from termwise.selection.kfold import KFoldRule, fold_labels
 from termwise.selection.leave_one_out import LooRule
 from termwise.selection.rules import LooErrorRule
@@ -46,7 +47,8 @@ def start(G, Y, alpha=1e-3, *, penalty="weights", intercept=True, counts=None, c
     counts = np.ones(len(Y)) if counts is None else counts
     bounds = [0, *cuts, len(Y)]
     blocks = [RowBlock(G[a:b], Y[a:b], counts[a:b]) for a, b in pairwise(bounds)]
-    return State(LocalBlocks(blocks), alpha, orthogonal=penalty == "orthogonal", intercept=intercept)
+    settings = Settings("cost", alpha, penalty=penalty, fit_intercept=intercept, precompute=False)
+    return State(LocalBlocks(blocks), settings)
 
 
 def select(rule, state, steps):

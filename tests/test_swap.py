@@ -22,6 +22,11 @@ KINDS = ("mixed", "wide", "gaussian")
 BETA = 1e-3
 
 
+def settings(alpha, **others):
+    """Those of a path whose columns of G'G are not computed."""
+    return engine.Settings("cost", alpha, precompute=False, **others)
+
+
 def make(kind, seed, outputs=1):
     """Candidates that share a few sources, so that the first ones taken tend to be wrong."""
     rng = np.random.default_rng(seed)
@@ -183,7 +188,7 @@ def test_states_after_moving_and_removing_are_those_of_a_fresh_start(alpha, inte
 
     def grown(terms):
         blocks = [RowBlock(G[a:b], Y[a:b], counts[a:b]) for a, b in ((0, 11), (11, 30))]
-        state = State(LocalBlocks(blocks), alpha, intercept=intercept)
+        state = State(LocalBlocks(blocks), settings(alpha, fit_intercept=intercept))
         for j in terms:
             assert state.append(j)
         return state
@@ -214,7 +219,7 @@ def test_many_rounds_lose_no_digits():
     x = np.linspace(-1, 1, 80)
     G, y = np.exp(-((x[:, None] - x) ** 2) / 0.3**2), np.sin(5 * x)
     blocks = [RowBlock(G, y[:, None], np.ones(80))]
-    state = State(LocalBlocks(blocks), 1e-6)
+    state = State(LocalBlocks(blocks), settings(1e-6))
     for j in range(0, 80, 8):
         state.append(j)
     before = {name: getattr(state, name).copy() for name in ("R", "T", "B", "zy")}
@@ -283,7 +288,7 @@ def test_copies_are_not_exchanged_for_each_other(rng):
     y = G[:, 4] + G[:, 1] + 0.1 * rng.normal(size=50)
     path = forward_path(np.hstack([G[:, 1:2], G]), y, include=[2], max_terms=2, refine="swap")
     assert path.n_swaps == 0
-    state = State(LocalBlocks([RowBlock(np.hstack([G, G]), y[:, None], np.ones(50))]), 1e-6)
+    state = State(LocalBlocks([RowBlock(np.hstack([G, G]), y[:, None], np.ones(50))]), settings(1e-6))
     state.append(10)
     state.append(7)
     terms, exchanges, _ = engine.exchange_terms(state, RULES["loo"](), 0, lambda: False)
@@ -295,7 +300,7 @@ def test_budgets():
     G, y = make("mixed", 0)
     full = greedy(G, y, "loo", 1e-3, 5, refine="swap")
     assert full.n_swaps > 1
-    state = State(LocalBlocks([RowBlock(G, y, np.ones(len(G)))]), 1e-3)
+    state = State(LocalBlocks([RowBlock(G, y, np.ones(len(G)))]), settings(1e-3))
     for j in greedy(G, y, "loo", 1e-3, 5).terms:
         state.append(j)
     _, exchanges, end = engine.exchange_terms(state, RULES["loo"](), 0, lambda: False, max_rounds=1)

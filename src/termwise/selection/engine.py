@@ -258,17 +258,8 @@ class PathBuilder(PathLimits):
         super().__init__(settings, callback, p)
         self.rows = rows
         self.fresh_rule, self.rule = rule, copy.copy(rule)  # which may store attributes while the path grows
-        reestimated = settings.alpha == "reestimate"
-        self.state = state = State(
-            rows,
-            0.0 if reestimated else float(settings.alpha),
-            orthogonal=settings.penalty == "orthogonal",
-            intercept=settings.fit_intercept,
-            precompute=np.asarray(settings.precompute).item(),  # a number, truth value or string of Python
-            min_norm=settings.min_norm,
-            constraints=settings.constraints,
-            max_terms=settings.max_terms,
-        )
+        self.state, reestimated = State(rows, settings), settings.alpha == "reestimate"
+        state = self.state
         if reestimated:
             squares = to_host(state.s)[to_host(state.eligible)]
             state.alpha = REESTIMATED_ALPHA_START * float(np.median(squares)) if len(squares) else 0.0

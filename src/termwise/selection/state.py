@@ -65,7 +65,6 @@ from termwise._numerics import (
     SMALLEST_NORMAL,
 )
 from termwise.selection.blocks import INTERCEPT, Executor, GramCost, Reduced, RowBlock
-from termwise.selection.constraints import Constraints
 from termwise.selection.gram import GramColumns
 from termwise.selection.path import ModelRows, Training
 from termwise.selection.updates import (
@@ -84,6 +83,7 @@ from termwise.selection.updates import (
 )
 
 if TYPE_CHECKING:
+    from termwise.selection.engine import Settings
     from termwise.selection.run_ahead import RunAhead, TakenTerm
 
 Floats = NDArray[np.float64]
@@ -134,19 +134,9 @@ class State:
     run_ahead: RunAhead | None = None  # if a device takes terms ahead of the host
     _taken: TakenTerm | None = None  # the newest term, if a device took it
 
-    def __init__(
-        self,
-        rows: Executor,
-        alpha: float,
-        *,
-        orthogonal: bool = False,
-        intercept: bool = True,
-        precompute: bool | int | str = False,
-        min_norm: float = 0.0,
-        constraints: Constraints | None = None,
-        max_terms: int | None = None,
-    ) -> None:
-        self.rows, self.alpha, self.orthogonal, self.constraints = rows, alpha, orthogonal, constraints
+    def __init__(self, rows: Executor, settings: Settings) -> None:
+        self.rows, self.orthogonal, self.constraints = rows, settings.penalty == "orthogonal", settings.constraints
+        self.alpha = 0.0 if settings.alpha == "reestimate" else float(settings.alpha)
         self._dependent: list[int] = []  # candidates that turned out to depend on the chosen ones
         self.tol = DEPENDENT_CANDIDATE if rows.dtype == np.float64 else DEPENDENT_COLUMN_FLOAT32
         self.n, self.n_rows, self.nbytes, self.yy = rows.reduce(RowBlock.sizes)
@@ -160,8 +150,8 @@ class State:
         self._fetched: CandidateStats | None = None
         self.scores: Array | None = None  # by which the rule has ranked the candidates for the next term, if it has
         self.sums: Array = None  # over the rows, as `updates.row_sums` has them, where the rows are
-        self.intercept, self.dof, self.cost = int(intercept), 0.0, float(self.yy.sum())
-        if intercept:  # the column of ones, unpenalised
+        self.intercept, self.dof, self.cost = int(settings.fit_intercept), 0.0, float(self.yy.sum())
+        if self.intercept:  # the column of ones, unpenalised
             nothing = np.empty(0)
             xx, c = fetch(*rows.reduce(RowBlock.orthogonalise, INTERCEPT, nothing)[:2])
             length = float(np.sqrt(xx[0]))
@@ -171,10 +161,11 @@ class State:
             self._extend_factors(nothing, nothing, c, length**2, scales, alpha=0.0)
         else:
             self._store_sums(rows.reduce(RowBlock.sums))
+        precompute = np.asarray(settings.precompute).item()  # a number, truth value or string of Python
         automatic = rows.gram_cost if precompute == "auto" else GramCost()
         cost = automatic if isinstance(precompute, bool | str) else GramCost(precompute, 0.0)
-        self.gram = GramColumns(rows.n_candidates, cost, max_terms)
-        self._set_up_candidates(precompute is True or self.gram.whole_pays(0), min_norm)
+        self.gram = GramColumns(rows.n_candidates, cost, settings.max_terms)
+        self._set_up_candidates(precompute is True or self.gram.whole_pays(0), settings.min_norm)
 
     def _set_up_candidates(self, precompute: bool, min_norm: float) -> None:
         """Statistics of the model without terms, from centred columns: differences of raw sums would cancel.
