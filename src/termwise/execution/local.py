@@ -79,11 +79,13 @@ class LocalBlocks(Executor):
 def gram_cost(G: Design, n: int, Y: Array, reader: BlockReader | None) -> GramCost:
     """What columns of `G'G` cost, as measured on two cores and on GPUs.
 
-    A pass over a matrix beyond the caches is bound by memory: a product with sixteen vectors takes the time of three
-    with one in float64 and four in float32, and the whole product that of p / 26, in the caches p / 18. Evaluating
-    radial functions or reading a file takes longer than the products: there 31 and 64 columns cost half a pass. On a
-    device a pass is launched as one graph, and the whole product, in float64, takes the time of p / 24 passes, where
-    float64 is fast that of p / 64, and of p / 40 in float32.
+    A pass over a matrix beyond the caches is bound by memory: a product with sixteen vectors takes the time of three to
+    five with one, in the caches of four to eight. The whole product takes that of p / 18 to p / 26, in the caches of
+    p / 12 to p / 18, or p / 6 where G is small. It depends on the machine: since columns that are not needed cost more
+    than passes that might have been saved, the longest times are assumed. Evaluating radial functions or reading a file
+    takes longer than the products: there 31 and 64 columns cost half a pass. On a device a pass is launched as one
+    graph, and the whole product, in float64, takes the time of p / 24 passes, where float64 is fast that of p / 64, and
+    of p / 40 in float32.
     """
     p = G.shape[1]
     fits, double = p <= min(n, MAX_GRAM_COLUMNS), G.dtype == np.float64
@@ -95,13 +97,12 @@ def gram_cost(G: Design, n: int, Y: Array, reader: BlockReader | None) -> GramCo
             return GramCost(whole=p / 64 if double else p / 40)
         return GramCost(whole=p / 24 if fits and double else np.inf)
     if n < MIN_GRAM_ROWS or n * p < MIN_GRAM_ENTRIES:
-        return GramCost(whole=p / 18 if fits and double and isinstance(G, Dense) else np.inf)
+        return GramCost(whole=p / 6 if fits and double and isinstance(G, Dense) else np.inf)
     if isinstance(G, KernelDesign):
         return GramCost(31, 1.5, p / 64 if fits and double else np.inf)
     if isinstance(G, Dense):
-        cached = n * p * G.dtype.itemsize <= CACHE_BYTES
-        passes = (4.0 if cached else 3.0) if double else (6.0 if cached else 4.0)
-        return GramCost(15, passes, p / (18 if cached else 26) if fits and double else np.inf)
+        passes, share = (7.0, 12) if n * p * G.dtype.itemsize <= CACHE_BYTES else (5.0, 18)
+        return GramCost(15, passes, p / share if fits and double else np.inf)
     return GramCost()
 
 
