@@ -932,6 +932,42 @@ def test_interrupted_fit_leaves_no_files(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["t.csv"]
 
 
+LOST_INTERRUPT = """
+import signal, time
+from termwise.cli.console import handle_errors
+
+class Finalised:
+    def __del__(self):
+        signal.raise_signal(signal.SIGINT)
+
+def ignored():
+    Finalised()
+    for _ in range(3000):
+        time.sleep(0.01)
+
+def turned_into_another_error():
+    try:
+        signal.raise_signal(signal.SIGINT)
+    except KeyboardInterrupt:
+        raise RuntimeError("no valid buffer") from None
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+try:
+    handle_errors(COMMAND)()
+except Exception as caught:
+    raise SystemExit(caught.exit_code)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", ["ignored", "turned_into_another_error"])
+def test_interrupts_are_not_lost(command):
+    code = LOST_INTERRUPT.replace("COMMAND", command)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=20)
+    assert done.returncode == 130
+    assert done.stderr == "termwise: interrupted; no partly written file is left\n"
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no `head` to close the pipe early")
 def test_broken_pipe_is_silent(tmp_path, model, folder):

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import _thread
 import functools
 import io
 import json
 import os
+import signal
 import sys
 import tempfile
+import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -21,6 +24,8 @@ from termwise._files import is_special, same_file
 
 EXIT_FAILURE, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130
 MAX_NAMED = 5  # columns that one message lists
+RESENT_AFTER = 0.05  # seconds
+EXPECTED_ERRORS = (ValueError, TypeError, OSError, ImportError, MemoryError)  # whose messages are for the user
 
 
 class UsageError(ValueError):
@@ -32,22 +37,57 @@ def handle_errors(command: Callable[..., dict[str, Any] | None]) -> Callable[...
 
     @functools.wraps(command)
     def wrapper(*arguments: Any, **options: Any) -> None:
-        try:
-            record = command(*arguments, **options)
-            if options.get("as_json"):
-                ascii_only = not (sys.stdout.encoding or "").lower().startswith("utf")
-                print(json.dumps(record, allow_nan=False, ensure_ascii=ascii_only))
-            sys.stdout.flush()  # raises BrokenPipeError here, not at exit
-        except BrokenPipeError:
-            raise  # typer exits silently
-        except (ValueError, TypeError, OSError, ImportError, MemoryError) as error:
-            typer.secho(f"termwise: {printable(str(error)) or type(error).__name__}", fg="red", err=True)
-            raise typer.Exit(EXIT_USAGE if isinstance(error, UsageError) else EXIT_FAILURE) from None
-        except KeyboardInterrupt:
-            typer.secho("termwise: interrupted; no partly written file is left", fg="yellow", err=True)
-            raise typer.Exit(EXIT_INTERRUPTED) from None
+        with heeded_interrupts() as interrupted:
+            try:
+                record = command(*arguments, **options)
+                if options.get("as_json"):
+                    ascii_only = not (sys.stdout.encoding or "").lower().startswith("utf")
+                    print(json.dumps(record, allow_nan=False, ensure_ascii=ascii_only))
+                sys.stdout.flush()  # raises BrokenPipeError here, not at exit
+            except BrokenPipeError:
+                raise  # typer exits silently
+            except (KeyboardInterrupt, Exception) as error:
+                if isinstance(error, KeyboardInterrupt) or interrupted.is_set():
+                    typer.secho("termwise: interrupted; no partly written file is left", fg="yellow", err=True)
+                    raise typer.Exit(EXIT_INTERRUPTED) from None
+                if not isinstance(error, EXPECTED_ERRORS):
+                    raise
+                typer.secho(f"termwise: {printable(str(error)) or type(error).__name__}", fg="red", err=True)
+                raise typer.Exit(EXIT_USAGE if isinstance(error, UsageError) else EXIT_FAILURE) from None
 
     return wrapper
+
+
+@contextmanager
+def heeded_interrupts() -> Iterator[threading.Event]:
+    """Record that the user interrupts, and interrupt again where Python ignores it.
+
+    Finalisers may run at any moment, and exceptions in them go no further; and libraries in C turn interrupts into
+    errors of their own.
+    """
+    interrupted, former = threading.Event(), sys.unraisablehook
+
+    def interrupt(*_: Any) -> None:
+        interrupted.set()
+        raise KeyboardInterrupt
+
+    def report(ignored: Any) -> None:
+        if issubclass(ignored.exc_type, KeyboardInterrupt):
+            threading.Timer(RESENT_AFTER, _thread.interrupt_main).start()  # here it would be ignored as well
+        else:
+            former(ignored)
+
+    handler = signal.getsignal(signal.SIGINT)  # jobs in the background ignore it
+    heeds = handler is signal.default_int_handler and threading.current_thread() is threading.main_thread()
+    if heeds:
+        signal.signal(signal.SIGINT, interrupt)
+    sys.unraisablehook = report
+    try:
+        yield interrupted
+    finally:
+        sys.unraisablehook = former
+        if heeds:
+            signal.signal(signal.SIGINT, handler)
 
 
 def check_output(path: Path, inputs: list[Path]) -> None:
