@@ -598,3 +598,9 @@ def test_standard_errors_of_several_quantiles_are_those_of_each():
         errors.append(np.sqrt(np.diagonal(model.weights_cov_, axis1=1, axis2=2)))
     ratio = np.mean(errors, axis=0) / np.std(weights, axis=0)
     assert np.all((ratio > 0.7) & (ratio < 1.4))
+
+
+def test_noise_variance_where_the_loss_of_huber_clips_all_errors_of_an_output():
+    model = ForwardRegressor(loss="huber").fit(np.zeros((2, 1)), np.array([[-1.0, 0.1], [1.0, -0.1]]))
+    large, small = model.noise_variance_
+    assert small < large < 2.0

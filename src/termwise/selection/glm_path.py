@@ -235,10 +235,13 @@ def measure(loss: Loss, samples: Samples, eta: Floats, left_out: Floats, dof: fl
 
 
 def squares_and_curvature(loss: Loss, samples: Samples, eta: Floats, left_out: Floats) -> tuple[Floats, Floats]:
-    """Squared leave-one-out gradients and curvature of every output, (q,), summed: their quotient is the dispersion."""
-    gradients, curvature = loss.gradient(samples.Y, left_out), loss.curvature(samples.Y, eta)
-    tiny = np.finfo(np.float64).tiny
-    return samples.sample_weight @ gradients**2, np.maximum(samples.sample_weight @ curvature, tiny)
+    """Squared leave-one-out gradients and curvature of every output, (q,), summed: their quotient is the dispersion.
+
+    Where no sample has a curvature, as where Huber's loss clips all errors, it is that of a single one.
+    """
+    f, gradients = samples.sample_weight, loss.gradient(samples.Y, left_out)
+    curvature = f @ loss.curvature(samples.Y, eta)
+    return f @ gradients**2, np.where(curvature > 0, curvature, f.min(where=f > 0, initial=np.inf))
 
 
 class GlmPathBuilder(PathLimits):
