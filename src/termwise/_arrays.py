@@ -141,6 +141,14 @@ def at_least(x: Array, low: float) -> Array:
     return np.maximum(x, low) if isinstance(x, np.ndarray) else namespace(x).clip(x, low)
 
 
+def limited(x: Array, limits: NDArray[np.float64] | None) -> Array:
+    """Clip x, (..., q), to the lowest and the highest values, (2, q) on the host; None: there are none."""
+    if limits is None:
+        return x
+    xp, (low, high) = namespace(x), (from_host(end, x) for end in limits)
+    return xp.minimum(xp.maximum(x, low), high)
+
+
 def zero_below(x: Array, low: float) -> Array:
     """Return x with zeros in place of entries of at most `low`."""
     if array_api_compat.is_torch_array(x):

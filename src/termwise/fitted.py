@@ -22,6 +22,7 @@ from termwise._arrays import (
     densify,
     from_host,
     is_foreign,
+    limited,
     moved,
     namespace,
     row_blocks,
@@ -318,20 +319,13 @@ class FittedTerms:
         """Outputs for rows of the chosen columns, in float64, on the device of the columns."""
         weights, intercept = moved(self.weights, G), moved(self.intercept, G)
         if self.one_output:
-            return self.limited(as_float64(G) @ weights[:, 0] + intercept[0])
-        return self.limited(as_float64(G) @ weights + intercept)
-
-    def limited(self, outputs: Array) -> Array:
-        """Clip outputs to their limits, where there are some."""
-        if self.limits is None:
-            return outputs
-        xp, (low, high) = namespace(outputs), (from_host(end, outputs) for end in self.limits)
-        return xp.minimum(xp.maximum(outputs, low), high)
+            return limited(as_float64(G) @ weights[:, 0] + intercept[0], self.limits)
+        return limited(as_float64(G) @ weights + intercept, self.limits)
 
     def outputs_of_columns(self, X: Any) -> Array:
         """Outputs for validated inputs, of terms that are columns of X."""
         outputs = combine_columns(X, self.chosen, self.weights, self.intercept)
-        return self.outputs(self.design(X)) if outputs is None else self.limited(self.squeeze(outputs, axis=1))
+        return self.outputs(self.design(X)) if outputs is None else limited(self.squeeze(outputs, axis=1), self.limits)
 
     def responses(self, G: Array) -> Array:
         """Predicted targets for rows of the chosen columns; of a classifier, the outputs, which are scores."""

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.stats import qmc
 
+from termwise._arrays import limited
 from termwise.basis.encoder import VALUE, listing
 from termwise.basis.expressions import Expression
 from termwise.deploy.formulas import Cell, Formulas, cells_of
@@ -114,7 +115,8 @@ class BoxBounds:
                     bounds[side, i] += sign * bound
                     points[side, i, places] = point
         rounding = np.finfo(np.float64).eps * (len(groups) + 1) * np.abs(linear.intercept)
-        lower, upper = self.program.respond(linear.limited(bounds - rounding * np.array([[1.0], [-1.0]])))
+        outside = bounds - rounding * np.array([[1.0], [-1.0]])
+        lower, upper = self.program.respond(limited(outside, linear.limits))
         if self.program.link == "sorted":
             order = np.argsort(bounds, axis=1, kind="stable")
             points = np.take_along_axis(points, order[:, :, None], axis=1)

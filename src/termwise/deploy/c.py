@@ -44,18 +44,22 @@ def source(
     """Return the file, with the options of `Predictor.export`."""
     interface = _interface(program, dtype, name, gradient, simulation)
     c, heads = CNames(interface.real, interface.name), interface.functions
-    q, k = program.linear.weights.shape
+    (q, k), limits = program.linear.weights.shape, program.linear.limits
+    tables, clip = {"weights": program.linear.weights, "intercept": program.linear.intercept}, []
+    if limits is not None:
+        tables["limits"] = limits
+        clip = [
+            "    if (g[i] < @limits[i]) g[i] = @limits[i];",
+            f"    if (g[i] > @limits[{q} + i]) g[i] = @limits[{q} + i];",
+        ]
     linear = [
         f"for (int i = 0; i < {q}; ++i) {{",
         "    $real sum = $zero;",
         f"    for (int k = 0; k < {k}; ++k) sum += z[k] * @weights[{index_of('i', k, 'k')}];",
         "    g[i] = sum + @intercept[i];",
-        *["    if (g[i] < @limits[i]) g[i] = @limits[i];", f"    if (g[i] > @limits[{q} + i]) g[i] = @limits[{q} + i];"]
-        * (program.linear.limits is not None),
+        *clip,
         "}",
     ]
-    tables = {"weights": program.linear.weights, "intercept": program.linear.intercept}
-    tables |= {} if program.linear.limits is None else {"limits": program.linear.limits}
     parts = [
         _read_function(program, c),
         *(write(step, c, f"step_{i + 1}") for i, step in enumerate(program.steps)),

@@ -10,6 +10,7 @@ from typing import Annotated, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from termwise._arrays import limited
 from termwise._checks import check_number, is_frame
 from termwise._threads import block_rows, for_blocks
 from termwise.deploy.document import (
@@ -47,11 +48,7 @@ class Linear(Record):
 
     def combine(self, terms: Floats) -> Floats:
         """Return the outputs for rows of the terms, one column each."""
-        return self.limited(terms @ self.weights.T + self.intercept)
-
-    def limited(self, outputs: Floats) -> Floats:
-        """Clip outputs to their limits, where there are some."""
-        return outputs if self.limits is None else np.clip(outputs, *self.limits)
+        return limited(terms @ self.weights.T + self.intercept, self.limits)
 
     @classmethod
     def from_plain(cls, data: Any, place: str, sizes: Sizes) -> Self:
@@ -162,7 +159,7 @@ class Program:
         if not self.steps and schema.takes_numbers(X) and X.ndim == 2 and X.shape[1] == len(schema.inputs):
             combined = combine_columns(X, schema.columns, linear.weights.T, linear.intercept)
             if combined is not None:
-                return linear.limited(combined)
+                return limited(combined, linear.limits)
         X = schema.as_table(X)
         n, size = X.shape[0], block_rows(self.width)
         if n <= size:

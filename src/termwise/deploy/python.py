@@ -34,12 +34,11 @@ def source(program: Program, simulation: Any = False) -> str:
     lags = [isinstance(step, Lags) for step in program.steps]
     names = [f"_step_{i + 1}" for i in range(len(program.steps))]
     steps = [write(step, name) for step, name in zip(program.steps, names, strict=True)]
-    line = "return [sum(v * w for v, w in zip(z, row)) + b for row, b in zip(_linear_weights, _linear_intercept)]"
     tables = {"weights": linear.weights, "intercept": linear.intercept}
+    combine = ["y = [sum(v * w for v, w in zip(z, row)) + b for row, b in zip(_linear_weights, _linear_intercept)]"]
     if linear.limits is not None:
-        line = line.replace("return ", "outputs = ")
         tables["limits"] = linear.limits.T
-    limited = ["return [min(max(v, low), high) for v, (low, high) in zip(outputs, _linear_limits)]"]
+        combine.append("y = [min(max(v, low), high) for v, (low, high) in zip(y, _linear_limits)]")
     start, split = "z = _read(x)", 0
     if any(lags):  # steps before the lags are applied to every row
         row, split = "_read(row)", lags.index(True)
@@ -55,7 +54,7 @@ def source(program: Program, simulation: Any = False) -> str:
         NUMBER_OR_NAN if any(lags) else NUMBER,
         READ.replace("$check", "" if any(lags) else CHECK),
         *steps,
-        _step("_linear", [line, *limited * ("limits" in tables)], **tables),
+        _step("_linear", [*combine, "return y"], **tables),
         _function("_outputs", chain, argument="x"),
         *_predictions(program),
         *([] if simulation is False else [_simulation(program, simulation)]),

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
+from termwise._arrays import limited
 from termwise._checks import is_frame
 from termwise.basis.encoder import VALUE, listing
 from termwise.basis.expressions import OTHERS, Expression
@@ -161,7 +162,7 @@ class SingleRow:
         if self._one:
             output = float(self._vector.dot(terms)) + self._constant
             return output if self._limits is None else min(max(output, self._limits[0]), self._limits[1])
-        return self._program.linear.limited(self._weights.dot(terms) + self._intercept)
+        return limited(self._weights.dot(terms) + self._intercept, self._program.linear.limits)
 
     def read(self, x: Any) -> Floats:
         """Return the numbers of a sample."""

@@ -19,6 +19,7 @@ from termwise._arrays import (
     densify,
     from_host,
     is_foreign,
+    limited,
     precision,
     put_at,
     rows_of,
@@ -111,7 +112,8 @@ class UnusedRows:
     def complete(self, terms: FittedTerms) -> FittedTerms:
         """Add the residuals of these samples to a model of the first terms of the path."""
         statistics = terms.statistics
-        outputs = terms.limited(self.columns[:, : len(terms.chosen)] @ terms.weights + terms.fitted_intercept)
+        outputs = self.columns[:, : len(terms.chosen)] @ terms.weights + terms.fitted_intercept
+        outputs = limited(outputs, terms.limits)
         own = from_host(self.targets, outputs) - terms.respond(outputs, outputs.dtype)
         residuals = zeros((len(self.rows) + len(self.used), own.shape[1]), own)
         residuals = put_at(put_at(residuals, self.rows, own), self.used, statistics.residuals)

@@ -105,8 +105,8 @@ def choose_model(
         reference = default_reference(options.labels, options.loss, settings)
     # Ridge fits of small tables are made on the host, where everything else is faster, too.
     on_device = n > settings.ridge_rows and options.loss is None and not options.constrained
-    margin = None if options.labels else settings.prediction_margin
-    fitting = Fitting(settings.alpha, options.hierarchy, device_array if on_device else None, margin)
+    device, margin = device_array if on_device else None, settings.margin(options.labels)
+    fitting = Fitting(settings.alpha, options.hierarchy, device, margin)
     searches = {
         link: Search(allowed_bases(inputs, levels, targets, options, link, settings),
                      [on_scale(one, link) for one in folds], settings, max_terms, after_step, report, options.labels,

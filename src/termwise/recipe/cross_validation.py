@@ -12,7 +12,7 @@ from joblib import Parallel, cpu_count, delayed
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from termwise._arrays import Array, comparable
+from termwise._arrays import Array, comparable, limited
 from termwise._memory import budget
 from termwise._numerics import FLOAT32, FLOAT64, LOG_RESPONSE_MAX
 from termwise.basis import AnovaBasis, Basis, LevelMeans, SmoothBasis, UnionBasis
@@ -73,10 +73,6 @@ class FoldPath:
     longer: NestedModels | None = None  # the models to continue from, which may have more rows
     limits: Floats | None = None  # (2, q), range that predictions are clipped to
 
-    def limited(self, predictions: Floats) -> Floats:
-        """Clip predictions, (..., q), to their limits, where there are some."""
-        return predictions if self.limits is None else np.clip(predictions, *self.limits)
-
     def weights(self, k: int) -> tuple[Floats, Floats]:
         """Weights of the first k terms, or of all if the path has fewer, and the intercept."""
         weights, intercept = self.models.weights(min(k, len(self.models.terms)))
@@ -97,7 +93,7 @@ class CrossValidatedPath:
         """
         found = np.zeros((self.max_terms + 1, *Y.shape))
         for path in self.paths:
-            along = path.limited(path.models.along(path.columns)[: self.max_terms + 1])
+            along = limited(path.models.along(path.columns)[: self.max_terms + 1], path.limits)
             found[: len(along), ~path.train], found[len(along) :, ~path.train] = along, along[-1]
         return found
 
@@ -106,7 +102,7 @@ class CrossValidatedPath:
         found = np.zeros_like(Y, dtype=np.float64)
         for path in self.paths:
             weights, intercept = path.weights(k)
-            found[~path.train] = path.limited(path.columns[:, : len(weights)] @ weights + intercept)
+            found[~path.train] = limited(path.columns[:, : len(weights)] @ weights + intercept, path.limits)
         return found
 
 

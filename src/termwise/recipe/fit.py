@@ -302,8 +302,8 @@ def fit_choice(
     size = min(choice.n_terms, len(path))
     if estimator.size == "readable":  # folds may have had fewer effects
         size = readable_size(basis.inputs_of(path.terms[:size]), settings.readable_effects)
-    margin = None if choice.labels else settings.prediction_margin
-    limits = prediction_limits(basis, Y[used], choice.loss, margin, logarithms=choice.link == "log")
+    margin, logarithms = settings.margin(choice.labels), choice.link == "log"
+    limits = prediction_limits(basis, Y[used], choice.loss, margin, logarithms)
     choice = replace(choice, limits=limits)
     terms, attributes = truncate_choice(path, size, stage, candidates, choice)
     assert choice.folds is not None

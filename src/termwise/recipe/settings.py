@@ -171,6 +171,10 @@ class RecipeSettings:
     # -- probabilities and summary -------------------------------------------------------------------------------------
     listed_inputs: int = 10  # inputs whose ARD relevance `summary` lists: one line of text
 
+    def margin(self, labels: bool) -> float | None:
+        """Return the margin of predictions; None for the scores of classes, which have no limits."""
+        return None if labels else self.prediction_margin
+
     def min_level_rows(self, n: int) -> int:
         """Return the number of rows, of n, from which a level of a category has an indicator of its own."""
         fewest, most = self.level_rows
