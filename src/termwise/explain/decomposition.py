@@ -105,6 +105,7 @@ class Purification:
 class AdditiveDecomposition:
     """A model as a sum of functions of one to three inputs: `prediction = offset + sum of the effects`.
 
+    Limits of the prediction apply to the sum.
     The first `n_encoders` steps of the model turn a table into the inputs; scalers and the basis follow.
     """
 

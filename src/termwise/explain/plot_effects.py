@@ -26,9 +26,10 @@ class ShapeDisplay:
     """Main effects and interactions of a model: the effect of each input, and of each pair of inputs.
 
     A model whose terms are functions of one or two inputs is a sum of curves and surfaces, exactly and without
-    averaging: `prediction = offset + sum of the effects`. Main effects hold all that single inputs explain,
-    interactions what is left (functional ANOVA). For terms of three inputs, what pairs explain is drawn as well; the
-    rest counts as an effect and is not drawn. Make it with `from_estimator`.
+    averaging: `prediction = offset + sum of the effects`, clipped to the limits of the model where it has such. Main
+    effects hold all that single inputs explain, interactions what is left (functional ANOVA). For terms of three
+    inputs, what pairs explain is drawn as well; the rest counts as an effect and is not drawn. Make it with
+    `from_estimator`.
 
     Parameters
     ----------
