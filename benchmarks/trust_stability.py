@@ -1,9 +1,11 @@
-"""The automatic estimators with another seed: number of terms and test error on twelve tables.
+"""The automatic estimators with another seed, or a few rows less: number of terms and test error on twelve tables.
 
-Ten seeds of cross-validation on one training set of each table, and ten splits into training and test set with one
-seed. `terms_ratio`: the largest over the smallest number of terms of the ten seeds, counting an empty model as one
-term. `range_over_sd`: the range of the test error over the seeds, over the standard deviation of the test error over
-splits, which is the standard error of the error of one split.
+Study "seeds": ten seeds of cross-validation on one training set of each table, and ten splits into training and test
+set with one seed. `terms_ratio`: the largest over the smallest number of terms of the ten seeds, counting an empty
+model as one term. `range_over_sd`: the range of the test error over the seeds, over the standard deviation of the test
+error over splits, which is the standard error of the error of one split.
+
+Study "fewer rows": the same for one seed and ten fits to the training set without a hundredth of its rows.
 
 Four tables ship with scikit-learn. Five are the papers' (the folder in TERMWISE_DATA), at most 1,000 training and 2,000
 test samples; they are left out where the folder is missing. Three are drawn by a rule, after well-known tables:
@@ -83,36 +85,53 @@ def load(table: str) -> tuple[np.ndarray, np.ndarray, bool]:
     return np.asarray(data.data, dtype=np.float64), data.target, labels
 
 
-def fit_split(table: str, split: int, seed: int) -> dict[str, Any]:
-    """Return size and test error for a split of a table and a seed of the estimator."""
+def fit_split(table: str, split: int, seed: int, draw: int | None = None) -> dict[str, Any]:
+    """Return size and test error for a split of a table and a seed of the estimator.
+
+    With `draw`, the number of a random draw, a hundredth of the training rows is left out.
+    """
     X, y, labels = load(table)
     rows = np.random.default_rng(split).permutation(len(y))
     n = min(2 * len(y) // 3, MAX_TRAIN)
     train, test = rows[:n], rows[n : n + MAX_TEST]
+    if draw is not None:
+        train = np.delete(train, np.random.default_rng(draw).permutation(n)[: left_out(n)])
     model = (TermwiseClassifier if labels else TermwiseRegressor)(random_state=seed).fit(X[train], y[train])
     predicted = model.predict(X[test])
     error = np.mean(predicted != y[test]) if labels else np.mean((predicted - y[test]) ** 2) / y[test].var()
-    return {"study": "seeds", "table": table, "n": n, "p": X.shape[1], "split": split,
+    return {"study": "seeds" if draw is None else "fewer rows", "table": table, "n": n, "p": X.shape[1], "split": split,
             "seed": seed, "terms": int(model.n_terms_), "error": round(float(error), 6)}  # fmt: skip
+
+
+def left_out(n: int) -> int:
+    """Return how many of n rows are a hundredth, at least one."""
+    return max(1, round(n / 100))
 
 
 def summarise(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return a row for each table."""
     found = []
-    for table in dict.fromkeys(one["table"] for one in records):
-        some = [one for one in records if one["table"] == table]
-        seeds = [one for one in some if one["split"] == 0]
-        terms, errors = [max(1, one["terms"]) for one in seeds], [one["error"] for one in seeds]
-        over_splits = float(np.std([one["error"] for one in some if one["seed"] == 0], ddof=1))
-        spread = max(errors) - min(errors)
-        found.append({
-            "study": some[0]["study"], "table": table, "n": some[0]["n"], "p": some[0]["p"], "seeds": len(seeds),
-            "fewest_terms": min(terms), "median_terms": float(np.median(terms)), "most_terms": max(terms),
-            "terms_ratio": round(max(terms) / min(terms), 2), "nominal": 2.0, "error": round(float(np.mean(errors)), 4),
-            "error_range": round(spread, 4), "error_sd_over_splits": round(over_splits, 4),
-            "range_over_sd": round(spread / over_splits, 3) if over_splits else None,
-        })  # fmt: skip
+    for study in dict.fromkeys(one["study"] for one in records):
+        for table in dict.fromkeys(one["table"] for one in records):
+            some = [one for one in records if one["table"] == table]
+            fits = [one for one in some if one["study"] == study and one["split"] == 0]
+            over_splits = [one["error"] for one in some if one["study"] == "seeds" and one["seed"] == 0]
+            found.append(spread(study, fits, float(np.std(over_splits, ddof=1))))
     return found
+
+
+def spread(study: str, fits: list[dict[str, Any]], over_splits: float) -> dict[str, Any]:
+    """Return the range of sizes and errors of some fits to a table, beside the deviation of the error over splits."""
+    terms, errors, n = [max(1, one["terms"]) for one in fits], [one["error"] for one in fits], fits[0]["n"]
+    error_range = max(errors) - min(errors)
+    counted = {"seeds": len(fits)} if study == "seeds" else {"draws": len(fits), "rows_left_out": left_out(n)}
+    return {
+        "study": study, "table": fits[0]["table"], "n": n, "p": fits[0]["p"], **counted,
+        "fewest_terms": min(terms), "median_terms": float(np.median(terms)), "most_terms": max(terms),
+        "terms_ratio": round(max(terms) / min(terms), 2), "nominal": 2.0, "error": round(float(np.mean(errors)), 4),
+        "error_range": round(error_range, 4), "error_sd_over_splits": round(over_splits, 4),
+        "range_over_sd": round(error_range / over_splits, 3) if over_splits else None,
+    }  # fmt: skip
 
 
 def cases(small: bool) -> list[Callable[[], dict[str, Any]]]:
@@ -121,4 +140,5 @@ def cases(small: bool) -> list[Callable[[], dict[str, Any]]]:
     here = [name for name in PAPERS if home and Path(home).is_dir()]
     tables, n_seeds, n_splits = ([*BUNDLED, *here, *DRAWN], N_SEEDS, N_SPLITS) if not small else (["wine"], 2, 2)
     seeds = [partial(fit_split, table, 0, seed) for table in tables for seed in range(n_seeds)]
-    return seeds + [partial(fit_split, table, split, 0) for table in tables for split in range(1, n_splits)]
+    splits = [partial(fit_split, table, split, 0) for table in tables for split in range(1, n_splits)]
+    return seeds + splits + [partial(fit_split, table, 0, 0, draw) for table in tables for draw in range(n_seeds)]

@@ -82,7 +82,8 @@ default="auto"
         Folds of the cross-validation: their number, 5 by default, repeated for few samples, or a splitter with every
         sample in one test set, such as `GroupKFold`.
     random_state : int, RandomState instance or None, default=0
-        Controls the assignment of samples to folds.
+        Seed of further divisions of the samples into folds, which are made where the choice of the size is close. The
+        first ones depend on the samples alone, not on their order: another seed changes only what these leave open.
     verbose : int, default=0
         Verbosity level: 1 prints a line for each cross-validated model and for each selected term.
 
@@ -175,8 +176,8 @@ default="auto"
     too large where the error still falls fast with the number of samples.
 
     *Stability.* If the sizes chosen in bootstrap samples differ by more than a factor of two, up to 2,000 samples are
-    divided into other folds as well, up to six times, and errors are averaged. "small" takes the median of these sizes,
-    unless its error is larger by more than 3 %.
+    divided into other folds as well, up to six times, and errors are averaged. The first three divisions are the same
+    for all seeds. "small" takes the median of these sizes, unless its error is larger by more than 3 %.
 
     *Interpretation.* "small" prefers terms of one or two inputs, which can be plotted, unless other models are better
     by more than one standard error; `dictionary="pairs"` has only such terms.
@@ -305,7 +306,8 @@ default="auto"
     cv : int, splitter of scikit-learn or list of splits, default=None
         Folds of the cross-validation; see `TermwiseRegressor`.
     random_state : int, RandomState instance or None, default=0
-        Controls the assignment of samples to folds.
+        Seed of further divisions of the samples into folds, which are made where the choice of the size is close. The
+        first ones depend on the samples alone, not on their order: another seed changes only what these leave open.
     verbose : int, default=0
         Verbosity level: 1 prints a line for each cross-validated model and for each selected term.
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from itertools import count, islice, repeat
 from typing import Any, Self
 
 import numpy as np
@@ -97,7 +98,7 @@ def choose_model(
     samples = samples.rows(evenly(len(samples.X), settings.choice_rows))
     inputs = Inputs.from_samples(samples.X, groups, n_centers, options.monotone)
     repeats = Repeats.plan(samples, options, settings)
-    folds = [repeats.draw() for _ in range(repeats.first)]
+    folds = list(islice(repeats.folds, repeats.first))
     limit = settings.readable_terms if options.size == "readable" else options.max_terms
     max_terms = max(1, min(options.max_terms, limit, int(folds[0].sample_weight.sum()) // settings.rows_per_term))
     reference = options.target
@@ -152,29 +153,31 @@ def order_by_entries(folds: Folds) -> NDArray[np.intp]:
 class Repeats:
     """How often cross-validation is repeated, and the folds of each time."""
 
-    samples: Samples
-    options: RecipeOptions
-    settings: RecipeSettings
-    rng: np.random.RandomState
+    folds: Iterator[Folds]
     first: int  # in any case
     most: int  # where the choice is close
 
     @classmethod
     def plan(cls, samples: Samples, options: RecipeOptions, settings: RecipeSettings) -> Self:
         """Repeat it for few samples, whose folds are a matter of chance, unless the folds are given."""
+        if options.splits_given:
+            assert samples.blocks is not None
+            return cls(repeat(Folds(samples.X, samples.Y, samples.sample_weight, samples.blocks)), 1, 1)
         limits = (settings.repeat_rows, settings.n_repeats), (settings.close_rows, settings.max_repeats)
         first, most = (int(np.clip(n_rows // len(samples.X), 1, count)) for n_rows, count in limits)
-        if options.splits_given:
-            first = most = 1
-        return cls(samples, options, settings, check_random_state(options.random_state), first, most)
+        return cls(divisions(samples, options, settings), first, most)
 
-    def draw(self) -> Folds:
-        """Assign the samples to folds; those that are given are the blocks."""
-        samples = self.samples
-        if self.options.splits_given:
-            assert samples.blocks is not None
-            return Folds(samples.X, samples.Y, samples.sample_weight, samples.blocks)
-        return assign_folds(samples, self.options.labels, self.settings, self.rng)
+
+def divisions(samples: Samples, options: RecipeOptions, settings: RecipeSettings) -> Iterator[Folds]:
+    """Divide the samples into folds again and again.
+
+    The first divisions depend on the samples alone, so that another seed changes only what they leave open. Those of
+    the seed are drawn beside them: its later ones then differ from the first ones, whatever the seed.
+    """
+    seeds = np.random.RandomState(0), check_random_state(options.random_state)
+    for k in count():
+        shared, own = (assign_folds(samples, options.labels, settings, rng) for rng in seeds)
+        yield shared if k < settings.shared_divisions else own
 
 
 def refine(
@@ -192,7 +195,7 @@ def refine(
         trials = eliminate(trials, settings.elimination_se)
         if not is_close(BootstrapChoices.draw(trials, order, options, settings).sizes, settings):
             break
-        search.folds.append(on_scale(repeats.draw(), search.link))
+        search.folds.append(on_scale(next(repeats.folds), search.link))
         trials = search.repeat(contenders(trials, order, options, settings), search.folds[-1:])
     return trials
 
