@@ -34,7 +34,7 @@ from termwise import (
     TermwiseRegressor,
     UnionBasis,
 )
-from termwise.basis import LevelMeans, TableEncoder
+from termwise.basis import LevelMeans, LogInputs, TableEncoder
 from termwise.basis.encoder import VALUE, ColumnEncoding
 from termwise.deploy.inputs import InputSchema
 from termwise.deploy.predictor import Predictor
@@ -73,6 +73,8 @@ BASES: dict[str, Any] = {
     "relevant": SmoothBasis(width=[1.0, 2.0], centers=12, relevance="auto"),
     "anova": AnovaBasis(n_centers=3, min_count=5),
     "shapes": AnovaBasis(min_count=20, functions=("hinge", "step", "ramp"), n_knots=1),
+    "logarithms": LogInputs(SmoothBasis(width=("median", [0.5, 2.0]), centers=12), columns=[2]),
+    "shifted logarithms": make_pipeline(MinMaxScaler(clip=True), LogInputs(AnovaBasis(2, min_count=5), [0, 2])),
     "fourier": FourierBasis(n_harmonics=2),
     "logistic": LogisticBasis(n_units=15),
     "rules": UnionBasis([AnovaBasis(n_centers=0, order=1), RuleBasis(n_trees=10, max_conditions=4)]),
@@ -203,6 +205,11 @@ def _unfitted() -> Any:
     levels = LevelMeans(SmoothBasis(width=[1.0, 2.0], centers=7), columns=[4])
     yield "missing values", ForwardRegressor(SmoothBasis(centers=9), max_terms=6, selection_cv=3), MISSING, y
     yield "missing values and levels", BasisRidge(UnionBasis([levels, SmoothBasis(centers=5)])), LEVELS, Y_LEVELS
+    amounts = LevelMeans(LogInputs(AnovaBasis(n_centers=2, min_count=5), columns=[2]), columns=[4])
+    yield "logarithms and levels", ForwardRegressor(amounts, max_terms=8, criterion=None), LEVELS, Y_LEVELS
+    skewed = np.column_stack([np.exp(X[:, 1]), X[:, [0]], np.floor(np.exp(X[:, 0] + 3))])
+    power = np.log(skewed[:, 0]) * X[:, 0] + np.log1p(skewed[:, 2])
+    yield "TermwiseRegressor logarithms", TermwiseRegressor(8, dictionary="pairs"), skewed, power
     yield (
         "missing values scaled",
         make_pipeline(StandardScaler(), ForwardClassifier(SmoothBasis(centers=9))),

@@ -33,6 +33,7 @@ ELEMENTWISE = {  # in z, with a parameter per term
     "negative": -z - (-a),
     "square": np.square(z - a),
     "exp": np.exp(-np.square(z) + a),
+    "log": np.log(np.maximum(z - a, 0.25)),
     "sqrt": np.sqrt(np.square(z) + 1.5),
     "sin": np.sin(z * a),
     "expit": expit(100 * z - a),
@@ -84,7 +85,7 @@ def step_of(name):
     return Summed(SUMS[name], rng.normal(size=4), w, rng.normal(size=(4, 3)), powers)
 
 
-FUNCTIONS = {"exp": np.exp, "sqrt": np.sqrt, "sin": np.sin, "square": np.square, "expit": expit,
+FUNCTIONS = {"exp": np.exp, "log": np.log, "sqrt": np.sqrt, "sin": np.sin, "square": np.square, "expit": expit,
              "negative": np.negative, "add": np.add, "subtract": np.subtract, "multiply": np.multiply,
              "divide": np.divide, "maximum": np.maximum, "minimum": np.minimum, "where": np.where,
              "isnan": np.isnan, "equal": np.equal, "greater": np.greater}  # fmt: skip

@@ -62,8 +62,9 @@ def rows_of(table):
 def sqlite(query, name, table):
     """Run a query by SQLite on a table of that name."""
     with closing(sqlite3.connect(":memory:")) as connection:
-        for function in (math.exp, math.sqrt, math.sin):  # which some builds lack
-            connection.create_function(function.__name__, 1, lambda u, f=function: None if u is None else f(u))
+        functions = {"exp": math.exp, "ln": math.log, "sqrt": math.sqrt, "sin": math.sin}  # which some builds lack
+        for own, function in functions.items():
+            connection.create_function(own, 1, lambda u, f=function: None if u is None else f(u))
         connection.create_function("power", 2, lambda u, v: None if u is None else u**v)
         listed, name = ", ".join(map(sql.identifier, table.columns)), sql.identifier(name)
         connection.execute(f"CREATE TABLE {name} ({listed})")
@@ -364,7 +365,8 @@ def case_data(name):
 def evaluate_latex(text, values):
     """Compute the equations, last one first, for values of symbols; fractions are `frac(u)(v)`."""
     body = text.removeprefix("\\begin{align*}\n").removesuffix("\n\\end{align*}\n").replace(" \\\\\n&", "\n&")
-    names = {"frac": lambda u: lambda v: u / v, "exp": math.exp, "sqrt": math.sqrt, "sin": math.sin}
+    names = {"frac": lambda u: lambda v: u / v}
+    names |= {"exp": math.exp, "log": math.log, "sqrt": math.sqrt, "sin": math.sin}
     names |= {"min": min, "max": max, **values}
     for equation in [one for one in body.split(" \\\\\n") if not one.startswith("P")][::-1]:
         for pattern, replacement in TOKENS:

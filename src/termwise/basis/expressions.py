@@ -1,8 +1,8 @@
 """Small expressions: the formula of a basis function, written once and read by every evaluator and every export.
 
-A formula is a tree of operations on named variables: `+ - * /`, NumPy's `exp`, `sqrt`, `sin`, `square`, `maximum`,
-`minimum`, `isnan`, `equal` and `greater`, and the few functions below (`logistic`, `where`, sums and products over
-inputs):
+A formula is a tree of operations on named variables: `+ - * /`, NumPy's `exp`, `log`, `sqrt`, `sin`, `square`,
+`maximum`, `minimum`, `isnan`, `equal` and `greater`, and the few functions below (`logistic`, `where`, sums and
+products over inputs):
 
     np.exp(-np.square((z - centers) / widths))
 
@@ -226,6 +226,7 @@ PARTIALS: Mapping[str, tuple[Callable[..., Any], ...]] = {
     "negative": (lambda f, u: -ONE,),
     "square": (lambda f, u: 2.0 * u,),
     "exp": (lambda f, u: f,),
+    "log": (lambda f, u: 1.0 / u,),
     "sqrt": (_slope_of_root,),
     "sin": (lambda f, u: np.sin(u + np.pi / 2),),
     "expit": (lambda f, u: f * (1.0 - f),),

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import copy
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.utils import check_random_state
-from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted
 
 from termwise._arrays import comparable
 from termwise._checks import check_choice, check_indices, check_number
 from termwise.basis.base import Basis, design_matrix
+from termwise.basis.derived import DerivedInputs, with_groups
 from termwise.basis.inputs import required_targets
 
 Floats = NDArray[np.float64]
@@ -26,7 +24,7 @@ class EqualLevels(ValueError):
     """All inputs are constant once the levels of categories, which do not differ, are replaced by their means."""
 
 
-class LevelMeans(Basis):
+class LevelMeans(DerivedInputs):
     """A basis of inputs some of which are numbers of levels, replaced by the effects of the levels on the targets.
 
     The effect of a level is the mean of the targets of its samples, as a difference from the mean of all, shrunken
@@ -93,8 +91,6 @@ class LevelMeans(Basis):
     ['mean(x0)', 'x1']
     """
 
-    _per_term = ()
-
     def __init__(
         self,
         basis: Any,
@@ -108,11 +104,6 @@ class LevelMeans(Basis):
         self.cv = cv
         self.random_state = random_state
         self.link = link
-
-    @property
-    def allows_missing(self) -> bool:  # type: ignore[override]
-        """Whether the basis allows missing values."""
-        return bool(getattr(self.basis, "allows_missing", False))
 
     @property
     def cross_fits(self) -> bool:  # type: ignore[override]
@@ -171,8 +162,7 @@ class LevelMeans(Basis):
 
     def _fit_table(self, X: NDArray[Any], y: Any, sample_weight: Floats | None = None) -> NDArray[Any]:
         """Learn the effects, and the functions from the inputs with cross-fitted effects, which are returned."""
-        if not isinstance(self.basis, Basis):
-            raise TypeError(f"basis must be one of termwise.basis, got {self.basis!r}: AnovaBasis() suits most tables.")
+        self.check_basis()
         check_number("cv", self.cv, low=2, integer=True, remedy="5 folds suit most data")
         check_choice("link", self.link, ["identity", "log"], remedy="'log' suits the losses 'poisson' and 'gamma'")
         self.columns_ = check_indices("columns", self.columns, X.shape[1], what="input")
@@ -215,7 +205,7 @@ class LevelMeans(Basis):
             return clone(basis)
         groups = np.asarray(groups)
         more = np.repeat(groups[self.columns_], further // len(self.columns_))
-        return clone(basis).set_params(groups=np.append(groups, more))
+        return with_groups(clone(basis), np.append(groups, more))
 
     def _replace(self, X: NDArray[Any], values: Floats) -> NDArray[Any]:
         """Return the inputs with effects (n, columns, q) in place of numbers of levels."""
@@ -224,89 +214,17 @@ class LevelMeans(Basis):
         further = values[:, :, 1:].reshape(len(X), -1).astype(X.dtype)
         return np.hstack([table, further]) if further.shape[1] else table
 
-    def _table(self, X: NDArray[Any]) -> NDArray[Any]:
-        """Return the inputs of the basis."""
+    def derived(self, X: NDArray[Any]) -> NDArray[Any]:
+        """Return the inputs with the effects of the levels, learned from all training samples.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, d)
+            Inputs, in float32 or float64.
+        """
         q = self.effects_[0].shape[1] if self.effects_ else 1
         found = [look_up(effects, X[:, j]) for effects, j in zip(self.effects_, self.columns_, strict=True)]
         return self._replace(X, np.stack(found, axis=1) if found else np.empty((len(X), 0, q)))
-
-    def evaluate(self, X: NDArray[Any]) -> NDArray[Any]:
-        """Return the design matrix of valid inputs, with the effects learned from all training samples.
-
-        Parameters
-        ----------
-        X : ndarray of shape (n, d)
-            Inputs, in float32 or float64.
-        """
-        return self.basis_.evaluate(self._table(X))
-
-    @available_if(lambda self: hasattr(getattr(self, "basis_", self.basis), "design"))
-    def design(self, X: NDArray[Any]) -> Any:
-        """Return the design matrix of valid inputs without storing it, if the basis can.
-
-        Parameters
-        ----------
-        X : ndarray of shape (n, d)
-            Inputs, in float32 or float64.
-        """
-        return self.basis_.design(self._table(X))
-
-    def design_matrix(self, X: ArrayLike) -> Any:
-        """Return the design matrix of new samples: an array, or a `Design` if the basis has one and it is too large.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            Inputs.
-        """
-        return self.basis_.design_matrix(self._table(self._check(X, reset=False)))
-
-    def take(self, indices: ArrayLike) -> Self:
-        """Return the same fitted basis restricted to some of its functions, in that order.
-
-        Parameters
-        ----------
-        indices : array-like of int, or boolean mask of length p
-            Which functions to keep.
-        """
-        check_is_fitted(self)
-        restricted = copy.copy(self)
-        restricted.basis_ = self.basis_.take(indices)
-        return restricted
-
-    @property
-    def n_functions(self) -> int:
-        """Number of functions of a fitted basis."""
-        return self.basis_.n_functions
-
-    @property
-    def weight_signs_(self) -> NDArray[np.intp]:
-        """Signs that the weights must have for the model to be monotone, as in `AnovaBasis`; 0 where they are free."""
-        return getattr(self.basis_, "weight_signs_", np.zeros(self.n_functions, dtype=np.intp))
-
-    @property
-    def monotone_(self) -> NDArray[np.intp]:
-        """Direction of the effect of every input: 1, -1, or 0 where it is free."""
-        d = self.n_features_in_
-        return getattr(self.basis_, "monotone_", np.zeros(d, dtype=np.intp))[:d]
-
-    def with_fitted_params(self) -> Self:
-        """Return an unfitted copy, with parameters of the basis that were estimated at their fitted values."""
-        fitted = self.basis_.with_fitted_params()
-        fitted = fitted.set_params(groups=self.basis.groups) if hasattr(fitted, "groups") else fitted
-        return clone(self).set_params(basis=fitted)
-
-    def expect_missing(self, missing: NDArray[np.bool_]) -> Self:
-        """Accept missing values in more inputs than had some in `fit`, in place.
-
-        Parameters
-        ----------
-        missing : ndarray of bool of shape (d,)
-            Inputs that may have missing values.
-        """
-        further = np.zeros(self.basis_.n_features_in_ - len(missing), dtype=bool)
-        self.basis_.expect_missing(np.append(missing, further))
-        return super().expect_missing(missing)
 
     def sources(self) -> NDArray[np.intp]:
         """Return the input that each input of the basis comes from."""
@@ -314,27 +232,11 @@ class LevelMeans(Basis):
         repeats = further // len(self.columns_) if len(self.columns_) else 0
         return np.append(np.arange(self.n_features_in_), np.repeat(self.columns_, repeats))
 
-    def inputs_of(self, indices: NDArray[np.intp]) -> list[tuple[int, ...]]:
-        """Return the inputs that each of some functions depends on, in ascending order.
-
-        Parameters
-        ----------
-        indices : ndarray of int
-            Which functions.
-        """
-        sources = self.sources()
-        return [tuple(sorted({int(sources[j]) for j in own})) for own in self.basis_.inputs_of(indices)]
-
     def clip_ranges(self) -> Floats:
         """Return the range of every input outside which a function is evaluated at the boundary, (2, d)."""
         ends = self.basis_.clip_ranges()[:, : self.n_features_in_]
         ends[:, self.columns_] = np.array([[-np.inf], [np.inf]])
         return ends
-
-    @property
-    def is_bounded(self) -> bool:
-        """Whether some functions do not go on outside the training range, which for means of levels is theirs."""
-        return self.basis_.is_bounded
 
     def _names(self, inputs: list[str]) -> list[str]:
         names = [f"mean({name})" if j in self.columns_ else name for j, name in enumerate(inputs)]

@@ -36,6 +36,7 @@ class ExpressionWriter(SourceWriter):
     operations: ClassVar[Mapping[str, str]] = {
         **SourceWriter.operations,
         "exp": "$exp({0})",
+        "log": "$log({0})",
         "sqrt": "$sqrt({0})",
         "sin": "$sin({0})",
         "expit": "($one / ($one + $exp(-{0})))",

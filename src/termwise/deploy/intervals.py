@@ -114,6 +114,11 @@ def increasing(function: Callable[[Floats], Floats]) -> Callable[[Interval], Int
     return lambda u: widened(function(u.low), function(u.high))
 
 
+def logarithm(u: Floats) -> Floats:
+    """Return the logarithms of numbers, -inf where they are not positive."""
+    return np.log(u, out=np.full_like(u, -np.inf), where=u > 0)
+
+
 def where(condition: Interval, u: Interval, v: Interval) -> Interval:
     """Return the first interval where a condition holds, the second where it does not, both where that is open."""
     low = np.where(condition.low > 0, u.low, np.where(condition.high > 0, np.minimum(u.low, v.low), v.low))
@@ -135,6 +140,7 @@ OPERATIONS: dict[str, Callable[..., Interval]] = {
     "square": lambda u: power(u, TWO),
     "power": power,
     "exp": increasing(np.exp),
+    "log": increasing(logarithm),
     "sqrt": increasing(lambda u: np.sqrt(np.maximum(u, 0.0))),
     "sin": sine,
     "expit": increasing(expit),
@@ -175,6 +181,8 @@ def partials(node: Expression, f: Interval, args: Sequence[Interval]) -> Sequenc
             return multiply(args[1], power(args[0], constant(exponent - 1))), None
         case "exp":
             return (f,)
+        case "log":
+            return (divide(ONE, args[0]),)
         case "sqrt":
             return (divide(constant(0.5), f),)
         case "sin":

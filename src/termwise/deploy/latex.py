@@ -74,6 +74,7 @@ class Writer(FormulaWriter):
         "square": ("{0}^{{2}}", UNARY, (ATOM,)),
         "power": ("{0}^{{{1}}}", UNARY, (ATOM, 0)),
         "exp": (r"\exp\left({0}\right)", UNARY, (0,)),
+        "log": (r"\log\left({0}\right)", UNARY, (0,)),
         "sqrt": (r"\sqrt{{{0}}}", UNARY, (0,)),
         "sin": (r"\sin\left({0}\right)", UNARY, (0,)),
         "expit": (r"\frac{{1}}{{1 + \exp\left(-{0}\right)}}", PRODUCT, (PRODUCT,)),

@@ -81,6 +81,7 @@ OPERATIONS = {
     "divide": "Div",
     "negative": "Neg",
     "exp": "Exp",
+    "log": "Log",
     "sqrt": "Sqrt",
     "sin": "Sin",
     "expit": "Sigmoid",

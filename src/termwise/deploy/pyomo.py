@@ -52,6 +52,7 @@ class Writer(SympyWriter):
     operations: ClassVar[Mapping[str, tuple[str, int, tuple[int, ...]]]] = {
         **SympyWriter.operations,
         "exp": ("pyo.exp({0})", ATOM, (0,)),
+        "log": ("pyo.log({0})", ATOM, (0,)),
         "sqrt": ("pyo.sqrt({0})", ATOM, (0,)),
         "sin": ("pyo.sin({0})", ATOM, (0,)),
         "expit": ("1 / (1 + pyo.exp(-{0}))", PRODUCT, (PRODUCT,)),

@@ -92,6 +92,7 @@ class ExpressionWriter(SourceWriter):
     operations: ClassVar[Mapping[str, str]] = {
         **SourceWriter.operations,
         "exp": "math.exp({0})",
+        "log": "math.log({0})",
         "sqrt": "math.sqrt({0})",
         "sin": "(math.sin({0}) if math.isfinite({0}) else math.nan)",
         "expit": "(1 / (1 + math.exp(-{0})) if {0} > -709 else 0.0)",  # math.exp raises where it overflows

@@ -142,6 +142,7 @@ class Writer(FormulaWriter):
         "square": ("POWER({0}, 2)", ATOM, (0,)),
         "power": ("POWER({0}, {1})", ATOM, (0, 0)),
         "exp": ("CASE WHEN {0} < -700 THEN 0e0 ELSE EXP({0}) END", ATOM, (0,)),  # underflow is an error in PostgreSQL
+        "log": ("LN({0})", ATOM, (0,)),
         "sqrt": ("SQRT({0})", ATOM, (0,)),
         "sin": ("SIN({0})", ATOM, (0,)),
         "expit": ("CASE WHEN {0} < -700 THEN 0e0 ELSE 1e0 / (1e0 + EXP(-{0})) END", ATOM, (ATOM,)),

@@ -14,6 +14,7 @@ from typing import Annotated, Any, ClassVar, Self, dataclass_transform
 import numpy as np
 from numpy.typing import NDArray
 
+from termwise.basis.derived import LOGARITHM
 from termwise.basis.expressions import SUMS, Expression, evaluate, variable, where, z
 from termwise.basis.inputs import CLIPPED
 from termwise.basis.lag import lagged
@@ -171,6 +172,18 @@ class FillMissing(ProgramStep, kind="fill", axis="inputs", expression=where(np.i
     """Replace missing values, by the values of inputs at which their functions are zero."""
 
     values: Annotated[Floats, Reals(("inputs",))]
+
+
+class Logarithms(ProgramStep, kind="log", axis="inputs", expression=LOGARITHM):
+    """Inputs of which some are replaced by their logarithms, of `LogInputs`."""
+
+    logarithm: Annotated[Floats, Reals(("inputs",))]  # 1 for an input that is replaced, else 0
+    shift: Annotated[Floats, Reals(("inputs",))]
+    floor: Annotated[Floats, Reals(("inputs",), positive=True)]
+
+    def restrict(self, terms: Indices) -> tuple[ProgramStep | None, Indices]:
+        """Restrict it to some inputs; without a logarithm it is the identity."""
+        return super().restrict(terms) if self.logarithm[terms].any() else (None, terms)
 
 
 class ClipToRange(ProgramStep, kind="range", axis="inputs", expression=CLIPPED):

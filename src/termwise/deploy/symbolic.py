@@ -77,6 +77,7 @@ class Writer(FormulaWriter):
         "square": ("{0}**2", UNARY, (ATOM,)),
         "power": ("{0}**{1}", UNARY, (ATOM, ATOM)),
         "exp": ("sympy.exp({0})", ATOM, (0,)),
+        "log": ("sympy.log({0})", ATOM, (0,)),
         "sqrt": ("sympy.sqrt({0})", ATOM, (0,)),
         "sin": ("sympy.sin({0})", ATOM, (0,)),
         "expit": ("1 / (1 + sympy.exp(-{0}))", PRODUCT, (PRODUCT,)),

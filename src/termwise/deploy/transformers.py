@@ -38,6 +38,7 @@ from termwise.deploy.steps import (
     Indices,
     Lags,
     LevelEffects,
+    Logarithms,
     PairProducts,
     PresentPairProducts,
     ProgramStep,
@@ -382,3 +383,6 @@ def _(basis: bases.LevelMeans) -> list[ProgramStep]:
         sizes[place] = len(own)
     flat = np.concatenate([np.empty(0), *(effects[place] for place in sorted(effects))])
     return [LevelEffects(columns, sizes, flat), *steps_of(basis.basis_)]
+
+
+steps_by_class.register(bases.LogInputs, lambda basis: [Logarithms(**basis.parameters()), *steps_of(basis.basis_)])

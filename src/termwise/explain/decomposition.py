@@ -15,12 +15,13 @@ from sklearn.utils.validation import validate_data
 from termwise._arrays import densify, evenly, is_foreign, to_host
 from termwise._checks import check_table
 from termwise._numerics import GRAM_EIGENVALUE_MIN, PAIR_EIGENVALUE_MIN
-from termwise.basis import AnovaBasis, LevelMeans, RuleBasis, SmoothBasis, TableEncoder, UnionBasis
+from termwise.basis import AnovaBasis, LevelMeans, LogInputs, RuleBasis, SmoothBasis, TableEncoder, UnionBasis
 from termwise.basis.base import inputs_of_columns
 from termwise.explain.inputs import Block, Input, encoded_blocks, spread_rows
 from termwise.explain.resolve import SCALERS, Floats, ResolvedModel, steps_of
 
-SEPARABLE = (AnovaBasis, LevelMeans, RuleBasis, SmoothBasis, UnionBasis)  # bases whose functions have known inputs
+# Bases whose functions have known inputs.
+SEPARABLE = (AnovaBasis, LevelMeans, LogInputs, RuleBasis, SmoothBasis, UnionBasis)
 MAX_JOINT = 3  # inputs of a term that can be split into main effects, pairs and a rest
 MAX_PAIR_FUNCTIONS = 600  # products of splines that a function of three inputs is projected on
 

@@ -18,10 +18,18 @@ from termwise.fitted import Candidates, FittedTerms, FoldModels
 from termwise.linalg.losses import LINKS, Loss
 from termwise.recipe.bootstrap import BootstrapChoices, ProcedureError, choose_corrected, is_close
 from termwise.recipe.cross_validation import Fitting
-from termwise.recipe.dictionaries import DICTIONARIES, Inputs, Samples, build_dictionaries, distinct_candidates
+from termwise.recipe.dictionaries import (
+    DICTIONARIES,
+    Inputs,
+    Samples,
+    amounts,
+    build_dictionaries,
+    distinct_candidates,
+    skewed_inputs,
+)
 from termwise.recipe.folds import Folds, assign_folds, merge_duplicates
 from termwise.recipe.penalties import penalty_of
-from termwise.recipe.search import Search, try_first
+from termwise.recipe.search import Search, choose_scale, try_first
 from termwise.recipe.settings import RecipeSettings
 from termwise.recipe.size import SIZES, RecipeOptions, choose_among
 from termwise.recipe.targets import REFERENCES, Member, default_reference
@@ -95,8 +103,10 @@ def choose_model(
     samples = merge_duplicates(samples)
     links = options.links(samples.Y, samples.sample_weight, settings)
     n_centers = number_of_centers(len(samples.X), settings)
+    positive = amounts(samples.X, levels)
     samples = samples.rows(evenly(len(samples.X), settings.choice_rows))
-    inputs = Inputs.from_samples(samples.X, groups, n_centers, options.monotone)
+    skewed = skewed_inputs(samples.X, positive, settings)
+    inputs = Inputs.from_samples(samples.X, groups, n_centers, options.monotone, skewed)
     repeats = Repeats.plan(samples, options, settings)
     folds = list(islice(repeats.folds, repeats.first))
     limit = settings.readable_terms if options.size == "readable" else options.max_terms
@@ -116,6 +126,7 @@ def choose_model(
     }  # fmt: skip
     first, length = list[Trial](), first_length(samples, options, settings)
     for search in searches.values():
+        choose_scale(search, length)
         first += try_first(search, options, targets, length, first)
     trials = of_one_link(first, settings.min_gain)
     search, order = searches[trials[0].link], order_by_entries(folds[0])

@@ -15,7 +15,7 @@ from sklearn.base import clone
 from termwise._arrays import Array, comparable, limited
 from termwise._memory import budget
 from termwise._numerics import FLOAT32, FLOAT64, LOG_RESPONSE_MAX
-from termwise.basis import AnovaBasis, Basis, LevelMeans, SmoothBasis, UnionBasis
+from termwise.basis import AnovaBasis, Basis, LevelMeans, LogInputs, SmoothBasis, UnionBasis
 from termwise.basis.base import design_matrix
 from termwise.basis.levels import EqualLevels
 from termwise.design.computed import ProductDesign
@@ -354,9 +354,13 @@ class TrainingDesign(NamedTuple):
             distinct, first, group = np.unique(both, axis=0, return_index=True, return_inverse=True)
             order = symmetric_order(distinct)
             rows, total = first[order], np.bincount(group.ravel(), weights=sample_weight).astype(np.float64)
-            table = fitted.fit_table(X[rows], Y[rows], total[order])
-            return cls(fitted, None, fitted.basis_, table[np.argsort(order)[group.ravel()]])
-        return cls(fitted.fit(X, Y), None, fitted, None)
+            table = fitted.fit_table(X[rows], Y[rows], total[order])[np.argsort(order)[group.ravel()]]
+            functions = fitted.basis_
+        else:
+            functions, table = fitted.fit(X, Y), None
+        if isinstance(functions, LogInputs):
+            functions, table = functions.basis_, functions.derived(X if table is None else table)
+        return cls(fitted, None, functions, table)
 
     def evaluated(self, X: NDArray[Any]) -> Self:
         """Return it with the design matrix of the training samples X."""
@@ -389,7 +393,7 @@ class TrainingDesign(NamedTuple):
             return self.basis.with_fitted_params()
         if self.G is not None and self.G.nbytes <= KEPT_BYTES:
             return self
-        return self._replace(G=None, table=self.table if isinstance(self.basis, LevelMeans) else None)
+        return self._replace(G=None, table=None if self.functions is self.basis else self.table)
 
     def ridge(self, Y: Floats, sample_weight: Floats) -> RidgeTarget:
         """Fit ridge regression to all candidates."""

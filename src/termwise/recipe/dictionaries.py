@@ -17,8 +17,9 @@ from sklearn.base import clone
 
 from termwise._arrays import as_columns, different_rows, evenly, row_blocks
 from termwise._numerics import CONSTANT_TOLERANCE, WIDTH_ALPHA_MIN, WIDTH_ERROR_DIGITS
-from termwise.basis import AnovaBasis, Basis, LevelMeans, RuleBasis, SmoothBasis, UnionBasis
+from termwise.basis import AnovaBasis, Basis, LevelMeans, LogInputs, RuleBasis, SmoothBasis, UnionBasis
 from termwise.basis.anova import FEW_PRODUCTS, SMALL_MATRIX
+from termwise.basis.derived import DerivedInputs
 from termwise.linalg.least_squares import least_squares_problem
 from termwise.linalg.spectrum import Spectrum, best_alpha
 from termwise.recipe.settings import RecipeSettings
@@ -49,18 +50,72 @@ class Inputs(NamedTuple):
     n_centers: int  # number of Gaussians
     groups: Indices  # (d,), the column of the table that each input comes from
     monotone: dict[int, int] | None = None  # inputs, and the directions of their effects
+    skewed: tuple[int, ...] = ()  # inputs that nonlinear dictionaries take the logarithms of
 
     @classmethod
-    def from_samples(cls, X: Floats, groups: Indices, n_centers: int, monotone: dict[int, int] | None = None) -> Self:
+    def from_samples(
+        cls,
+        X: Floats,
+        groups: Indices,
+        n_centers: int,
+        monotone: dict[int, int] | None = None,
+        skewed: tuple[int, ...] = (),
+    ) -> Self:
         """Describe the inputs of some samples."""
         low, high = np.fmin.reduce(X, axis=0), np.fmax.reduce(X, axis=0)  # of the values that are not missing
         curved = np.any((low < X) & (high > X), axis=0)
-        return cls(X.shape[1], int(curved.sum()), n_centers, groups, monotone)
+        return cls(X.shape[1], int(curved.sum()), n_centers, groups, monotone, skewed)
+
+
+def amounts(X: Floats, levels: Indices) -> Indices:
+    """Return the inputs without negative values, but for those that are numbers of `levels`."""
+    return np.setdiff1d(np.flatnonzero(np.fmin.reduce(X, axis=0) >= 0), levels)
+
+
+def skewed_inputs(X: Floats, inputs: Indices, settings: RecipeSettings) -> tuple[int, ...]:
+    """Return those of some amounts that are skewed to the right, more than their logarithms are."""
+    found = []
+    for j in inputs.tolist():
+        x = X[~np.isnan(X[:, j]), j]
+        values = np.unique(x)
+        if len(values) > settings.min_log_values:
+            shift = 0.0 if values[0] > 0 else values[1]
+            before, after = skewness(x), skewness(np.log(x + shift))
+            if before > max(settings.min_input_skewness, abs(after)):
+                found.append(j)
+    return tuple(found)
+
+
+def skewness(x: Floats) -> float:
+    """Return the skewness of numbers that are not all equal."""
+    differences = (x - x.mean()) / x.std()
+    return float(np.mean(differences**3))
+
+
+def functions_of(basis: Any) -> Any:
+    """Return the functions of an unfitted dictionary, without what its inputs are derived by."""
+    while isinstance(basis, DerivedInputs):
+        basis = basis.basis
+    return basis
+
+
+def n_logarithms(basis: Any) -> int:
+    """Return the number of inputs that an unfitted dictionary takes the logarithms of."""
+    if isinstance(basis, LevelMeans):
+        return n_logarithms(basis.basis)
+    return len(basis.columns) if isinstance(basis, LogInputs) else 0
+
+
+def without_logarithms(basis: Any) -> Any:
+    """Return the same functions of the inputs as they are."""
+    if isinstance(basis, LevelMeans):
+        return clone(basis).set_params(basis=without_logarithms(basis.basis))
+    return basis.basis if isinstance(basis, LogInputs) else basis
 
 
 def anova_candidates(basis: Any, d: int, products: bool) -> int:
     """Bound the number of functions an `AnovaBasis` makes of d inputs."""
-    basis = basis.basis if isinstance(basis, LevelMeans) else basis
+    basis = functions_of(basis)
     kinds = {"bump": basis.n_centers, "hinge": 2 * basis.n_knots, "step": 2 * basis.n_knots}
     functions = min(d, getattr(basis, "n_inputs", d)) * (1 + sum(kinds.get(name, 0) for name in basis.functions))
     return functions**2 // 2 if basis.order == 2 and products else functions
@@ -68,12 +123,12 @@ def anova_candidates(basis: Any, d: int, products: bool) -> int:
 
 def gaussian_candidates(basis: Any, d: int, products: bool) -> int:
     """Bound the number of functions a `SmoothBasis` makes of d inputs."""
-    return d + (basis.basis if isinstance(basis, LevelMeans) else basis).centers
+    return d + functions_of(basis).centers
 
 
 def rule_candidates(basis: Any, d: int, products: bool) -> int:
     """Bound the number of linear terms and rules of d inputs."""
-    rules = (basis.basis if isinstance(basis, LevelMeans) else basis).bases[1]
+    rules = functions_of(basis).bases[1]
     return d + rules.n_trees * 2 ** (rules.max_conditions + 1)
 
 
@@ -88,6 +143,7 @@ class Dictionary:
     contained_in: tuple[str, ...] = ()  # dictionaries that have all of its functions
     drawable: bool = True  # whether every term is a function of one or two inputs
     constrainable: bool = False  # whether its terms can be monotone, and products wait for their main effects
+    takes_logarithms: bool = False  # whether skewed inputs are replaced by their logarithms
     rough: bool = False  # whether "auto" tries it only where gradient boosting is accurate
     reproduces: bool = False  # whether its terms are also selected for the reference model
     fits: bool = True  # whether they are selected for the data and their ridge fit
@@ -103,10 +159,16 @@ class Dictionary:
 
 def build_dictionaries(inputs: Inputs, which: str, settings: RecipeSettings) -> dict[str, Basis]:
     """Return the dictionary of that name, or with "auto" all that are tried for these inputs, by name."""
-    return {
+    found = {
         name: dictionary.build(inputs, settings)
         for name, dictionary in DICTIONARIES.items()
         if which == name or (which == "auto" and dictionary.is_tried(inputs, settings))
+    }
+    if not inputs.skewed:
+        return found
+    return {
+        name: LogInputs(basis, inputs.skewed) if DICTIONARIES[name].takes_logarithms else basis
+        for name, basis in found.items()
     }
 
 
@@ -114,7 +176,9 @@ def distinct_candidates(counts: dict[str, int], bases: dict[str, Basis], d: int)
     """Return how many different functions dictionaries with these numbers of candidates have together."""
     total = 0
     for name, count in counts.items():
-        shared = max((counts[other] for other in counts if name in DICTIONARIES[other].contained_in), default=0)
+        within = [other for other in counts if name in DICTIONARIES[other].contained_in]
+        logarithms = n_logarithms(bases[name])  # which dictionaries without them have not
+        shared = max((counts[one] - max(0, logarithms - n_logarithms(bases[one])) for one in within), default=0)
         limit = DICTIONARIES[name].max_candidates(bases[name], d, False)  # screened inputs share fewer
         total += count - min(shared, limit)
     return total
@@ -343,6 +407,7 @@ DICTIONARIES = {
         ),
         contained_in=("pairs",),
         constrainable=True,
+        takes_logarithms=True,
     ),
     "pairs": Dictionary(
         "linear terms and bumps of single inputs, and their pairwise products",
@@ -354,6 +419,7 @@ DICTIONARIES = {
         reproduces=True,
         option="anova",
         constrainable=True,
+        takes_logarithms=True,
     ),
     "hinges": Dictionary(
         "linear terms and hinges of single inputs, and their pairwise products",
@@ -362,6 +428,7 @@ DICTIONARIES = {
         rough=True,
         option="hinges",
         constrainable=True,
+        takes_logarithms=True,
     ),
     "steps": Dictionary(
         "linear terms and steps of single inputs, and their pairwise products",
@@ -396,6 +463,7 @@ DICTIONARIES = {
         max_candidates=gaussian_candidates,
         drawable=False,
         option="smooth",
+        takes_logarithms=True,
     ),
     "relevant": Dictionary(
         "Gaussians with ARD relevances (inverse length-scales), and linear terms",
@@ -409,5 +477,6 @@ DICTIONARIES = {
         max_candidates=gaussian_candidates,
         drawable=False,
         option="relevant",
+        takes_logarithms=True,
     ),
 }

@@ -17,7 +17,7 @@ from sklearn.utils import column_or_1d
 from termwise._arrays import Array, as_columns, on_accelerator, rows_of
 from termwise._checks import check_choice, check_directions, check_number, check_total, is_frame, place_of
 from termwise._threads import one_thread
-from termwise.basis import SmoothBasis, TableEncoder, UnionBasis, id_columns
+from termwise.basis import LevelMeans, LogInputs, SmoothBasis, TableEncoder, UnionBasis, id_columns
 from termwise.basis.base import ColumnSubset, expect_missing, last_step
 from termwise.basis.encoder import LEVEL, VALUE
 from termwise.basis.inputs import InputStatistics
@@ -143,7 +143,25 @@ def filled(table: NDArray[Any]) -> NDArray[Any]:
 def parts_of(basis: Any) -> list[Any]:
     """Return the bases that make terms of a table."""
     last = last_step(basis)
-    return list(last.bases_) if isinstance(last, UnionBasis) else [last]
+    parts = list(last.bases_) if isinstance(last, UnionBasis) else [last]
+    return [part.basis_ if isinstance(part, LogInputs) else part for part in parts]
+
+
+def logarithms_of(basis: Any) -> list[int]:
+    """Return the inputs that the terms, or one of their bases, take the logarithms of."""
+    last = last_step(basis)
+    found = set[int]()
+    for part in last.bases_ if isinstance(last, UnionBasis) else [last]:
+        own = part.basis_ if isinstance(part, LevelMeans) else part
+        found |= set(own.columns_.tolist()) if isinstance(own, LogInputs) else set()
+    return sorted(found)
+
+
+def table_inputs(basis: Any) -> list[str]:
+    """Return the names of the inputs of the functions, after a table is encoded."""
+    if isinstance(basis, Pipeline):
+        return list(basis[:-1].get_feature_names_out())
+    return list(basis.input_names())
 
 
 def recipe_options(estimator: Any, y: NDArray[Any], encoder: TableEncoder) -> RecipeOptions:
@@ -396,10 +414,12 @@ def describe_choice(estimator: Any) -> list[str]:
     lines.append(describe_error(estimator))
     lines.append(f"number of terms chosen in bootstrap samples: {low} to {high} in nine of ten")
     lines.append(f"smallest cross-validated error of what was tried: {tried}")
+    if skewed := logarithms_of(estimator.fitted_terms_.basis):
+        names = table_inputs(basis)
+        lines.append(f"logarithms of skewed inputs: {', '.join(names[j] for j in skewed)}")
     for part in parts_of(estimator.fitted_terms_.basis):
         if isinstance(part, SmoothBasis) and part.relevance is not None and (part.columns_ < 0).any():
-            table = isinstance(basis, Pipeline)
-            names = basis[:-1].get_feature_names_out() if table else [f"x{j}" for j in range(part.n_features_in_)]
+            names = table_inputs(basis)
             order = np.argsort(-part.relevance_, kind="stable")[: np.count_nonzero(part.relevance_)]
             listed = [f"{names[j]} {part.relevance_[j]:.2g}" for j in order[:listed_inputs]]
             more = f" and {len(order) - len(listed)} more" if len(order) > len(listed) else ""

@@ -26,7 +26,7 @@ from termwise.recipe.cross_validation import (
     extend,
     n_parallel_folds,
 )
-from termwise.recipe.dictionaries import DICTIONARIES, Samples
+from termwise.recipe.dictionaries import DICTIONARIES, Samples, n_logarithms, without_logarithms
 from termwise.recipe.folds import Folds
 from termwise.recipe.penalties import clearly_nonlinear, penalty_of, promising, tries_penalties, try_penalties
 from termwise.recipe.settings import RecipeSettings
@@ -340,6 +340,22 @@ def in_order(names: Iterable[str], found: Iterable[tuple[str, list[Trial]]]) -> 
     """Return the trials of dictionaries in the order of these names."""
     trials = dict(found)
     return list(chain.from_iterable(trials[name] for name in names))
+
+
+def choose_scale(search: Search, max_terms: int) -> None:
+    """Take no logarithms of skewed inputs, in any dictionary, unless these lower the error of one of them."""
+    named = [name for name in ("pairs", "additive", *search.bases) if name in search.bases]
+    name = next((name for name in named if n_logarithms(search.bases[name])), None)
+    if name is None:
+        return
+    as_given = {name: without_logarithms(basis) for name, basis in search.bases.items()}
+    wanted = {name: [Objective("ridge" if search.labels and search.loss is not None else "data")]}
+    folds, numbers, errors = search.folds[0], search.first_folds, list[float]()
+    for one in (search, replace(search, bases=as_given)):
+        ((_, trials),) = one.try_dictionaries(wanted, {name: max_terms}, folds, numbers)
+        errors.append(lowest_error([trial.on_rows(np.isin(folds.fold, numbers)) for trial in trials]))
+    if errors[0] >= (1 - search.settings.min_gain) * errors[1]:
+        search.bases = as_given
 
 
 def try_first(

@@ -159,6 +159,10 @@ class RecipeSettings:
     # error was 0.94 of that with 10 rows, the log loss of classes 0.82; designed experiments have levels of few rows.
     level_share: float = 0.01
     level_rows: tuple[int, int] = (2, 10)
+    # Inputs without negative values, with more different values than the first number and a skewness above the second
+    # one, which logarithms reduce, are replaced by their logarithms in nonlinear dictionaries.
+    min_log_values: int = 20
+    min_input_skewness: float = 1.0
     max_gaussian_inputs: int = 3000  # distances concentrate in high dimensions, and every centre stores one row
     max_ard_inputs: int = 100  # inputs up to which "auto" learns ARD relevances, one parameter each
     # Nonlinear dictionaries outside the training range: a linear term beside bumps is part of a curve and must not go
