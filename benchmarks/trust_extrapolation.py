@@ -18,6 +18,7 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 
 from termwise import AnovaBasis, SmoothBasis, TermwiseRegressor, UnionBasis
+from termwise.basis import LogInputs
 
 N_ROWS, N_TRAIN = 2000, 300
 N_RESAMPLINGS, PER_JOB = 50, 5
@@ -79,6 +80,8 @@ def set_extrapolation(basis: Any, mode: str) -> None:
     elif isinstance(basis, UnionBasis):
         for part in basis.bases_:
             set_extrapolation(part, mode)
+    elif isinstance(basis, LogInputs):
+        set_extrapolation(basis.basis_, mode)
     elif isinstance(basis, AnovaBasis | SmoothBasis):
         basis.extrapolation = mode
 

@@ -184,11 +184,15 @@ def test_no_logarithms_where_differences_matter():
     assert "logarithms" not in model.summary()
 
 
-def test_symmetric_negative_and_discrete_inputs_stay_as_they_are():
+def test_only_skewed_positive_inputs_of_many_values_have_logarithms():
     rng = np.random.default_rng(2)
-    Z = np.column_stack([rng.uniform(1, 2, 250), rng.lognormal(0, 1, 250) - 0.5, rng.geometric(0.5, 250)])
-    model = TermwiseRegressor(dictionary="additive").fit(Z, np.log(Z[:, 0]) + Z[:, 1] + np.log(Z[:, 2]))
-    assert not logarithms_in(model)
+    amount, discrete = rng.lognormal(0, 1, 250), rng.geometric(0.5, 250)
+    others = [rng.uniform(1, 2, 250), amount - 0.5, np.where(amount < 0.3, 0.0, amount), discrete]
+    target = np.log(amount) + np.log(others[0]) + np.log(discrete)
+    assert not logarithms_in(TermwiseRegressor(dictionary="additive").fit(np.column_stack(others), target))
+    model = TermwiseRegressor(dictionary="additive").fit(np.column_stack([*others, amount]), target)
+    assert "log(x4)" in model.get_feature_names_out()
+    assert "logarithms of skewed inputs: x4" in model.summary()
 
 
 def test_units_and_order_do_not_matter():

@@ -198,7 +198,7 @@ class LogInputs(DerivedInputs):
 
     See Also
     --------
-    TermwiseRegressor : Takes logarithms of skewed inputs by itself.
+    TermwiseRegressor : Takes logarithms of skewed positive inputs by itself.
 
     Notes
     -----

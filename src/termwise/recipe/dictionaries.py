@@ -68,8 +68,8 @@ class Inputs(NamedTuple):
 
 
 def amounts(X: Floats, levels: Indices) -> Indices:
-    """Return the inputs without negative values, but for those that are numbers of `levels`."""
-    return np.setdiff1d(np.flatnonzero(np.fmin.reduce(X, axis=0) >= 0), levels)
+    """Return the inputs whose values are all positive, but for those that are numbers of `levels`."""
+    return np.setdiff1d(np.flatnonzero(np.fmin.reduce(X, axis=0) > 0), levels)
 
 
 def skewed_inputs(X: Floats, inputs: Indices, settings: RecipeSettings) -> tuple[int, ...]:
@@ -79,8 +79,7 @@ def skewed_inputs(X: Floats, inputs: Indices, settings: RecipeSettings) -> tuple
         x = X[~np.isnan(X[:, j]), j]
         values = np.unique(x)
         if len(values) > settings.min_log_values:
-            shift = 0.0 if values[0] > 0 else values[1]
-            before, after = skewness(x), skewness(np.log(x + shift))
+            before, after = skewness(x), skewness(np.log(x))
             if before > max(settings.min_input_skewness, abs(after)):
                 found.append(j)
     return tuple(found)
