@@ -209,7 +209,7 @@ def _unfitted() -> Any:
     yield "logarithms and levels", ForwardRegressor(amounts, max_terms=8, criterion=None), LEVELS, Y_LEVELS
     skewed = np.column_stack([np.exp(X[:, 1]), X[:, [0]], np.floor(np.exp(X[:, 0] + 3))])
     power = np.log(skewed[:, 0]) * X[:, 0] + np.log1p(skewed[:, 2])
-    yield "TermwiseRegressor logarithms", TermwiseRegressor(8, dictionary="pairs"), skewed, power
+    yield "TermwiseRegressor logarithms", TermwiseRegressor(8, dictionary="pairs", log_inputs=True), skewed, power
     yield (
         "missing values scaled",
         make_pipeline(StandardScaler(), ForwardClassifier(SmoothBasis(centers=9))),

@@ -198,7 +198,7 @@ class LogInputs(DerivedInputs):
 
     See Also
     --------
-    TermwiseRegressor : Takes logarithms of skewed positive inputs by itself.
+    TermwiseRegressor : Takes logarithms of skewed positive inputs with `log_inputs=True`.
 
     Notes
     -----
@@ -213,7 +213,7 @@ class LogInputs(DerivedInputs):
     >>> rng = np.random.default_rng(0)
     >>> X = np.column_stack([rng.lognormal(3, 2, size=300), rng.uniform(size=300)])
     >>> y = np.log(X[:, 0]) * X[:, 1]
-    >>> model = ForwardRegressor(LogInputs(AnovaBasis(), columns=[0]), max_terms=1).fit(X, y)
+    >>> model = ForwardRegressor(LogInputs(AnovaBasis(n_centers=0), columns=[0]), max_terms=1).fit(X, y)
     >>> list(model.get_feature_names_out())
     ['log(x0) * x1']
     """

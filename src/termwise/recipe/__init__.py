@@ -78,6 +78,9 @@ default="auto"
         Inputs, by name or number, whose effect must not decrease, +1, or not increase, -1. See `AnovaBasis`.
     hierarchy : bool, default=False
         Whether a product of two inputs requires terms of each of them alone.
+    log_inputs : bool, default=False
+        Whether to try logarithms of positive inputs that are skewed to the right, incomes or areas for example; see
+        Notes.
     cv : int, splitter of scikit-learn or list of splits, default=None
         Folds of the cross-validation: their number, 5 by default, repeated for few samples, or a splitter with every
         sample in one test set, such as `GroupKFold`.
@@ -155,8 +158,8 @@ default="auto"
     "pairs" for 64 to 100 inputs, "smooth" for more than 3,000 and "relevant" for more than 100. If the only question is
     which columns matter, `dictionary="linear"` is fastest.
 
-    *Skewed inputs.* All dictionaries but "linear", "steps" and "rules" take the logarithms of positive inputs that are
-    skewed to the right, incomes or areas for example, where these lower the cross-validated error: `log(x1)`.
+    *Skewed inputs.* With `log_inputs=True` all dictionaries but "linear", "steps" and "rules" take the logarithms of
+    positive inputs that are skewed to the right, where these lower the cross-validated error of one of them: `log(x1)`.
 
     *Penalties.* Terms for the data have a penalty of 1e-6, or 1 with other losses. Linear models of many inputs, one
     for ten samples or more, are also tried with large penalties, which suit many weak columns, and models of other
@@ -220,6 +223,7 @@ default="auto"
         missing: str = "indicator",
         monotone: Mapping[Any, int] | None = None,
         hierarchy: bool = False,
+        log_inputs: bool = False,
         cv: Any = None,
         random_state: int | np.random.RandomState | None = 0,
         verbose: int = 0,
@@ -234,6 +238,7 @@ default="auto"
         self.missing = missing
         self.monotone = monotone
         self.hierarchy = hierarchy
+        self.log_inputs = log_inputs
         self.cv = cv
         self.random_state = random_state
         self.verbose = verbose
@@ -306,6 +311,9 @@ default="auto"
         classes.
     hierarchy : bool, default=False
         Whether a product of two inputs requires terms of each of them alone.
+    log_inputs : bool, default=False
+        Whether to try logarithms of positive inputs that are skewed to the right, incomes or areas for example; see
+        Notes.
     cv : int, splitter of scikit-learn or list of splits, default=None
         Folds of the cross-validation; see `TermwiseRegressor`.
     random_state : int, RandomState instance or None, default=0
@@ -356,6 +364,7 @@ default="auto"
         missing: str = "indicator",
         monotone: Mapping[Any, int] | None = None,
         hierarchy: bool = False,
+        log_inputs: bool = False,
         cv: Any = None,
         random_state: int | np.random.RandomState | None = 0,
         verbose: int = 0,
@@ -369,6 +378,7 @@ default="auto"
         self.missing = missing
         self.monotone = monotone
         self.hierarchy = hierarchy
+        self.log_inputs = log_inputs
         self.cv = cv
         self.random_state = random_state
         self.verbose = verbose

@@ -105,7 +105,7 @@ def choose_model(
     n_centers = number_of_centers(len(samples.X), settings)
     positive = amounts(samples.X, levels)
     samples = samples.rows(evenly(len(samples.X), settings.choice_rows))
-    skewed = skewed_inputs(samples.X, positive, settings)
+    skewed = skewed_inputs(samples.X, positive, settings) if options.log_inputs else ()
     inputs = Inputs.from_samples(samples.X, groups, n_centers, options.monotone, skewed)
     repeats = Repeats.plan(samples, options, settings)
     folds = list(islice(repeats.folds, repeats.first))

@@ -102,7 +102,7 @@ def n_logarithms(basis: Any) -> int:
     """Return the number of inputs that an unfitted dictionary takes the logarithms of."""
     if isinstance(basis, LevelMeans):
         return n_logarithms(basis.basis)
-    return len(basis.columns) if isinstance(basis, LogInputs) else 0
+    return np.size(basis.columns) if isinstance(basis, LogInputs) else 0
 
 
 def without_logarithms(basis: Any) -> Any:

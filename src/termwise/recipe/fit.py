@@ -181,6 +181,7 @@ def recipe_options(estimator: Any, y: NDArray[Any], encoder: TableEncoder) -> Re
         cv=estimator.cv,
         monotone=encoded_directions(estimator.monotone, encoder),
         hierarchy=estimator.hierarchy,
+        log_inputs=estimator.log_inputs,
         link=getattr(estimator, "link", "identity"),
     )
     options.check()

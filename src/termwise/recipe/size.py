@@ -50,6 +50,7 @@ class RecipeOptions(NamedTuple):
     cv: Any = None  # number of folds, a splitter of scikit-learn, or splits
     monotone: dict[int, int] | None = None  # encoded inputs, and the directions of their effects
     hierarchy: bool = False  # whether products require terms of each of their inputs
+    log_inputs: bool = False  # whether logarithms of skewed inputs are tried
     exposure: float = 1.0  # mean exposure, per which the targets are given
     link: str = "identity"  # "log": terms add up to logarithms of the targets; "auto": cross-validation decides
 
@@ -79,6 +80,7 @@ class RecipeOptions(NamedTuple):
             )
         if self.cv is not None and not self.splits_given:
             check_number("cv", self.cv, low=2, integer=True, remedy="5 is usual; or give a splitter of scikit-learn")
+        check_bool("log_inputs", self.log_inputs, remedy="True tries logarithms of skewed inputs")
         check_bool("hierarchy", self.hierarchy, remedy="True admits products only beside their main effects")
 
     @property
