@@ -212,10 +212,10 @@ class LogInputs(DerivedInputs):
     >>> from termwise.basis import LogInputs
     >>> rng = np.random.default_rng(0)
     >>> X = np.column_stack([rng.lognormal(3, 2, size=300), rng.uniform(size=300)])
-    >>> y = np.log(X[:, 0]) * X[:, 1]
-    >>> model = ForwardRegressor(LogInputs(AnovaBasis(n_centers=0), columns=[0]), max_terms=1).fit(X, y)
+    >>> y = np.log(X[:, 0]) + X[:, 1]
+    >>> model = ForwardRegressor(LogInputs(AnovaBasis(), columns=[0]), max_terms=2).fit(X, y)
     >>> list(model.get_feature_names_out())
-    ['log(x0) * x1']
+    ['log(x0)', 'x1']
     """
 
     ranges_: Floats
