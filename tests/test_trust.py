@@ -60,6 +60,10 @@ def test_summaries():
     (row,) = seeds.summarise(fits)
     assert row["terms_ratio"] == 8
     assert row["range_over_sd"] == pytest.approx(0.2, abs=1e-3)
+    fewer = [
+        {**base, "study": "fewer rows", "split": 0, "seed": 0, "terms": 4, "error": error} for error in (0.2, 0.25)
+    ]
+    assert seeds.summarise(fits + fewer)[1]["range_over_sd"] == pytest.approx(0.5, abs=1e-3)
 
 
 @pytest.mark.exhaustive
@@ -69,8 +73,8 @@ def test_a_study_runs_in_processes_and_continues(tmp_path):
     first = subprocess.run(command, capture_output=True, text=True, check=True)
     machine, *records = map(json.loads, first.stdout.splitlines())
     assert machine["cores"] >= 1
-    assert {record["study"] for record in records} == {"seeds"}
-    assert "3 of 3 jobs" in first.stderr
+    assert {record["study"] for record in records} == {"seeds", "fewer rows"}
+    assert "5 of 5 jobs" in first.stderr
     again = subprocess.run(command, capture_output=True, text=True, check=True)
     assert again.stdout == first.stdout
     assert again.stderr == ""
