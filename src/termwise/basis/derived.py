@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from abc import abstractmethod
 from typing import Any, Self
 
@@ -10,7 +9,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted
 
 from termwise._checks import check_indices
 from termwise.basis.base import Basis
@@ -94,18 +92,8 @@ class DerivedInputs(Basis):
         """
         return self.basis_.design_matrix(self.derived(self._check(X, reset=False)))
 
-    def take(self, indices: ArrayLike) -> Self:
-        """Return the same fitted basis restricted to some of its functions, in that order.
-
-        Parameters
-        ----------
-        indices : array-like of int, or boolean mask of length p
-            Which functions to keep.
-        """
-        check_is_fitted(self)
-        restricted = copy.copy(self)
-        restricted.basis_ = self.basis_.take(indices)
-        return restricted
+    def _restrict(self, chosen: NDArray[np.intp]) -> None:
+        self.basis_ = self.basis_.take(chosen)
 
     @property
     def n_functions(self) -> int:

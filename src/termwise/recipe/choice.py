@@ -18,20 +18,13 @@ from termwise.fitted import Candidates, FittedTerms, FoldModels
 from termwise.linalg.losses import LINKS, Loss
 from termwise.recipe.bootstrap import BootstrapChoices, ProcedureError, choose_corrected, is_close
 from termwise.recipe.cross_validation import Fitting
-from termwise.recipe.dictionaries import (
-    DICTIONARIES,
-    Inputs,
-    Samples,
-    amounts,
-    build_dictionaries,
-    distinct_candidates,
-    skewed_inputs,
-)
+from termwise.recipe.dictionaries import DICTIONARIES, Inputs, Samples, build_dictionaries, distinct_candidates
 from termwise.recipe.folds import Folds, assign_folds, merge_duplicates
 from termwise.recipe.penalties import penalty_of
 from termwise.recipe.search import Search, choose_scale, try_first
 from termwise.recipe.settings import RecipeSettings
 from termwise.recipe.size import SIZES, RecipeOptions, choose_among
+from termwise.recipe.skewness import skewed_inputs
 from termwise.recipe.targets import REFERENCES, Member, default_reference
 from termwise.recipe.trials import Trial, eliminate, ensemble_members, lowest_error, only_drawable, stack
 from termwise.selection.engine import Settings
@@ -103,9 +96,8 @@ def choose_model(
     samples = merge_duplicates(samples)
     links = options.links(samples.Y, samples.sample_weight, settings)
     n_centers = number_of_centers(len(samples.X), settings)
-    positive = amounts(samples.X, levels)
+    skewed = skewed_inputs(samples.X, levels, settings) if options.log_inputs else ()
     samples = samples.rows(evenly(len(samples.X), settings.choice_rows))
-    skewed = skewed_inputs(samples.X, positive, settings) if options.log_inputs else ()
     inputs = Inputs.from_samples(samples.X, groups, n_centers, options.monotone, skewed)
     repeats = Repeats.plan(samples, options, settings)
     folds = list(islice(repeats.folds, repeats.first))

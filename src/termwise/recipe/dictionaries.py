@@ -67,30 +67,6 @@ class Inputs(NamedTuple):
         return cls(X.shape[1], int(curved.sum()), n_centers, groups, monotone, skewed)
 
 
-def amounts(X: Floats, levels: Indices) -> Indices:
-    """Return the inputs whose values are all positive, but for those that are numbers of `levels`."""
-    return np.setdiff1d(np.flatnonzero(np.fmin.reduce(X, axis=0) > 0), levels)
-
-
-def skewed_inputs(X: Floats, inputs: Indices, settings: RecipeSettings) -> tuple[int, ...]:
-    """Return those of some amounts that are skewed to the right, more than their logarithms are."""
-    found = []
-    for j in inputs.tolist():
-        x = X[~np.isnan(X[:, j]), j]
-        values = np.unique(x)
-        if len(values) > settings.min_log_values:
-            before, after = skewness(x), skewness(np.log(x))
-            if before > max(settings.min_input_skewness, abs(after)):
-                found.append(j)
-    return tuple(found)
-
-
-def skewness(x: Floats) -> float:
-    """Return the skewness of numbers that are not all equal."""
-    differences = (x - x.mean()) / x.std()
-    return float(np.mean(differences**3))
-
-
 def functions_of(basis: Any) -> Any:
     """Return the functions of an unfitted dictionary, without what its inputs are derived by."""
     while isinstance(basis, DerivedInputs):
@@ -98,11 +74,11 @@ def functions_of(basis: Any) -> Any:
     return basis
 
 
-def n_logarithms(basis: Any) -> int:
-    """Return the number of inputs that an unfitted dictionary takes the logarithms of."""
-    if isinstance(basis, LevelMeans):
-        return n_logarithms(basis.basis)
-    return np.size(basis.columns) if isinstance(basis, LogInputs) else 0
+def logarithms_of(basis: Any) -> list[int]:
+    """Return the inputs that a dictionary, or terms of it, take the logarithms of."""
+    while isinstance(basis, DerivedInputs) and not isinstance(basis, LogInputs):
+        basis = basis.basis
+    return np.ravel(basis.columns).tolist() if isinstance(basis, LogInputs) else []
 
 
 def without_logarithms(basis: Any) -> Any:
@@ -176,8 +152,8 @@ def distinct_candidates(counts: dict[str, int], bases: dict[str, Basis], d: int)
     total = 0
     for name, count in counts.items():
         within = [other for other in counts if name in DICTIONARIES[other].contained_in]
-        logarithms = n_logarithms(bases[name])  # which dictionaries without them have not
-        shared = max((counts[one] - max(0, logarithms - n_logarithms(bases[one])) for one in within), default=0)
+        own = set(logarithms_of(bases[name]))  # which dictionaries without them have not
+        shared = max((counts[one] - len(own.difference(logarithms_of(bases[one]))) for one in within), default=0)
         limit = DICTIONARIES[name].max_candidates(bases[name], d, False)  # screened inputs share fewer
         total += count - min(shared, limit)
     return total

@@ -17,7 +17,7 @@ from sklearn.utils import column_or_1d
 from termwise._arrays import Array, as_columns, on_accelerator, rows_of
 from termwise._checks import check_choice, check_directions, check_number, check_total, is_frame, place_of
 from termwise._threads import one_thread
-from termwise.basis import LevelMeans, LogInputs, SmoothBasis, TableEncoder, UnionBasis, id_columns
+from termwise.basis import LogInputs, SmoothBasis, TableEncoder, UnionBasis, id_columns
 from termwise.basis.base import ColumnSubset, expect_missing, last_step
 from termwise.basis.encoder import LEVEL, VALUE
 from termwise.basis.inputs import InputStatistics
@@ -34,7 +34,7 @@ from termwise.linalg.two_stage import leave_one_out_scores
 from termwise.recipe.candidates import fit_candidates
 from termwise.recipe.choice import RecipeChoice, choose_model
 from termwise.recipe.cross_validation import constraints_of, prediction_limits, readable_size
-from termwise.recipe.dictionaries import Samples, ScreenedPairs
+from termwise.recipe.dictionaries import Samples, ScreenedPairs, logarithms_of
 from termwise.recipe.folds import given_folds
 from termwise.recipe.size import RecipeOptions
 from termwise.recipe.targets import FirstStage, ReferenceTarget, through_first_stage
@@ -140,21 +140,15 @@ def filled(table: NDArray[Any]) -> NDArray[Any]:
     return np.where(missing, means, table).astype(table.dtype)
 
 
-def parts_of(basis: Any) -> list[Any]:
+def bases_of(basis: Any) -> list[Any]:
     """Return the bases that make terms of a table."""
     last = last_step(basis)
-    parts = list(last.bases_) if isinstance(last, UnionBasis) else [last]
-    return [part.basis_ if isinstance(part, LogInputs) else part for part in parts]
+    return list(last.bases_) if isinstance(last, UnionBasis) else [last]
 
 
-def logarithms_of(basis: Any) -> list[int]:
-    """Return the inputs that the terms, or one of their bases, take the logarithms of."""
-    last = last_step(basis)
-    found = set[int]()
-    for part in last.bases_ if isinstance(last, UnionBasis) else [last]:
-        own = part.basis_ if isinstance(part, LevelMeans) else part
-        found |= set(own.columns_.tolist()) if isinstance(own, LogInputs) else set()
-    return sorted(found)
+def parts_of(basis: Any) -> list[Any]:
+    """Return the same bases, as functions of logarithms where they take some."""
+    return [part.basis_ if isinstance(part, LogInputs) else part for part in bases_of(basis)]
 
 
 def table_inputs(basis: Any) -> list[str]:
@@ -415,9 +409,9 @@ def describe_choice(estimator: Any) -> list[str]:
     lines.append(describe_error(estimator))
     lines.append(f"number of terms chosen in bootstrap samples: {low} to {high} in nine of ten")
     lines.append(f"smallest cross-validated error of what was tried: {tried}")
-    if skewed := logarithms_of(estimator.fitted_terms_.basis):
+    if skewed := {j for part in bases_of(estimator.fitted_terms_.basis) for j in logarithms_of(part)}:
         names = table_inputs(basis)
-        lines.append(f"logarithms of skewed inputs: {', '.join(names[j] for j in skewed)}")
+        lines.append(f"logarithms of skewed inputs: {', '.join(names[j] for j in sorted(skewed))}")
     for part in parts_of(estimator.fitted_terms_.basis):
         if isinstance(part, SmoothBasis) and part.relevance is not None and (part.columns_ < 0).any():
             names = table_inputs(basis)

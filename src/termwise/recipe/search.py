@@ -26,7 +26,7 @@ from termwise.recipe.cross_validation import (
     extend,
     n_parallel_folds,
 )
-from termwise.recipe.dictionaries import DICTIONARIES, Samples, n_logarithms, without_logarithms
+from termwise.recipe.dictionaries import DICTIONARIES, Samples, logarithms_of, without_logarithms
 from termwise.recipe.folds import Folds
 from termwise.recipe.penalties import clearly_nonlinear, penalty_of, promising, tries_penalties, try_penalties
 from termwise.recipe.settings import RecipeSettings
@@ -345,7 +345,7 @@ def in_order(names: Iterable[str], found: Iterable[tuple[str, list[Trial]]]) -> 
 def choose_scale(search: Search, max_terms: int) -> None:
     """Take no logarithms of skewed inputs, in any dictionary, unless these lower the error of one of them."""
     named = [name for name in ("pairs", "additive", *search.bases) if name in search.bases]
-    name = next((name for name in named if n_logarithms(search.bases[name])), None)
+    name = next((name for name in named if logarithms_of(search.bases[name])), None)
     if name is None:
         return
     as_given = {name: without_logarithms(basis) for name, basis in search.bases.items()}

@@ -15,6 +15,7 @@ from termwise.linalg.criteria import excess
 from termwise.linalg.losses import Loss
 from termwise.recipe.dictionaries import DICTIONARIES
 from termwise.recipe.settings import RecipeSettings
+from termwise.recipe.skewness import suits_logarithm
 from termwise.recipe.trials import Trial, only_drawable
 
 Floats = NDArray[np.float64]
@@ -122,8 +123,7 @@ class RecipeOptions(NamedTuple):
         plain, n = self.link == "identity" or self.loss is not None or self.labels, max(len(Y), sample_weight.sum())
         if plain or Y.shape[1] > 1 or n < settings.link_rows or Y.min() <= 0:
             return ["identity"]
-        skewness, of_logarithm = (skewness_of(values, sample_weight) for values in (Y[:, 0], np.log(Y[:, 0])))
-        tried = skewness >= settings.min_skewness and abs(of_logarithm) < skewness
+        tried = suits_logarithm(Y[:, 0], sample_weight, settings.min_skewness)
         return ["identity", "log"] if tried else ["identity"]
 
     def targets(self, n: float, settings: RecipeSettings) -> list[str]:
@@ -138,13 +138,6 @@ class RecipeOptions(NamedTuple):
         if n > settings.ridge_rows:
             found = list(dict.fromkeys("data" if target == "ridge" else target for target in found))
         return found
-
-
-def skewness_of(values: Floats, sample_weight: Floats) -> float:
-    """Return the skewness of a weighted sample, zero if all values are equal."""
-    centred = values - np.average(values, weights=sample_weight)
-    second, third = (float(np.average(centred**power, weights=sample_weight)) for power in (2, 3))
-    return third / second**1.5 if second > 0 else 0.0
 
 
 # -- trials ------------------------------------------------------------------------------------------------------------
